@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <functional>
 #include <iterator>
@@ -53,8 +54,11 @@ static_assert(shrink_grace_seconds < finishing_seconds);
 constexpr double death_share = 1.0 / 6, number_share = 1.0 / 4, least_share_seconds = 3;
 constexpr std::uint64_t cheap_before_costly =
     6;  // failures of one law's wrong numbers that are shrunk before the first death
-// Of a case on a device, until another job asks it too: calls take less, plans and processes more. The first of a job starts one.
-constexpr double device_patience = 0.02, opening_patience = 0.25;
+// A death on a device holds up everybody's calls: while problems are drawn, shrinking may bring about some in so much of each period.
+constexpr double deaths_period = 1.5, deaths_part = 0.5;  // seconds
+// For so long after one, jobs draw one after the other, so that they do not die of one cause side by side; of a case that takes longer
+// than that, which plans or starts a process, nobody waits for the end. The first of a job starts one.
+constexpr double calm_seconds = 1, device_patience = 0.02, opening_patience = 0.25;
 constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
 
 class Campaign {
@@ -187,7 +191,7 @@ class Campaign {
           record = dispatch.give_back(record, options_.jobs > 1 && costs_much(record->outcome));
         }
         if (thread == 0) count(dispatch, counting_seconds, go_on, error);
-        if (!record && thread > 0 && thread == options_.jobs - 1) stand_aside(dispatch);
+        if (!record && thread > 0 && thread == options_.jobs - 1 && info_.device.empty()) stand_aside(dispatch);
         if (!record && thread > 0 && !info_.device.empty()) await_turn(thread, dispatch);
         if (!record) record = dispatch.next(thread > 0);
         if (!record) turns_.end(thread);
@@ -203,14 +207,15 @@ class Campaign {
   }
   // Whether no case is begun any more. The first one is, whatever it takes.
   [[nodiscard]] bool is_late() const { return has_begun_ && (out_of_time() || interrupted()); }
-  // One job of several leaves its processor to what is shrunk.
+  // One job of several leaves its processor to what is shrunk, which takes none where calls are a device's.
   void stand_aside(const Dispatch& dispatch) const {
     while (shrinker_.busy() && !dispatch.is_over() && !is_late())
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  // Where all ask one device. The thread that counts never waits.
+  // Where all ask one device, and calls have just ended processes there. The thread that counts never waits.
   void await_turn(int thread, const Dispatch& dispatch) {
-    while (!turns_.take(thread, elapsed()) && !dispatch.is_over() && !is_late())
+    while (elapsed() - latest_death_ < calm_seconds && !turns_.take(thread, elapsed()) && !dispatch.is_over() &&
+           !is_late())
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // What came back is counted in case order, once so many seconds have passed since the last time.
@@ -250,22 +255,25 @@ class Campaign {
 
   // One job of several shrinks while the others draw; the only one shrinks for as long as it drew.
   void shrink_beside(double seconds) {
-    if (options_.jobs > 1)
+    if (options_.jobs > 1) {
       shrinker_.allow(1);
-    else if (shrinker_.busy() && (owed_ -= seconds) < 0)
+      shrinker_.hold_deaths(!info_.device.empty() && time_ends_it() &&
+                            std::fmod(elapsed(), deaths_period) >= deaths_part);
+    } else if (shrinker_.busy() && (owed_ -= seconds) < 0) {
       owed_ += shrinker_.run_for(std::min(-owed_, options_.seconds ? *options_.seconds - elapsed() : -owed_));
+    }
     take_results();
   }
   // An error leaves its instance as it was; a death costs a start with each call.
-  static std::uint64_t rank_of_costly(VerdictKind kind, std::uint64_t place) noexcept {
-    return ends_instance(kind) ? cheap_before_costly * place : place;
+  static std::uint64_t rank_of_costly(const ShrinkTask& task, std::uint64_t place) noexcept {
+    return task.outcome.finding()->died() ? cheap_before_costly * place : place;
   }
   // Under a time limit the first wrong numbers of each law are shrunk first, then the first error of each cause, and deaths after some of
   // each; and deaths and errors that a finding stands for already once drawing has ended.
   void submit(ShrinkTask task) {
     const FailureKey key = task.outcome.key();
     const std::uint64_t before = triage_.chosen[to_text(key)];
-    if (options_.seconds) task.rank = costs_much(key.kind) ? rank_of_costly(key.kind, 1 + before) : before;
+    if (options_.seconds) task.rank = costs_much(key.kind) ? rank_of_costly(task, 1 + before) : before;
     shrinker_.submit(std::move(task));
   }
   // After rules or findings changed.
@@ -282,7 +290,7 @@ class Campaign {
       if (stands) {
         postponed_.push_back(std::move(task));
       } else {
-        task.rank = rank_of_costly(task.outcome.finding()->verdict.kind, ++of_cause[cause]);
+        task.rank = rank_of_costly(task, ++of_cause[cause]);
         shrinker_.submit(std::move(task));
       }
     }
@@ -316,6 +324,7 @@ class Campaign {
       task.rank = std::numeric_limits<std::uint64_t>::max();
       shrinker_.submit(std::move(task));
     }
+    shrinker_.hold_deaths(false);
     shrinker_.allow(shrinking_jobs(options_));
     while (shrinker_.busy() && !enough()) {
       shrinker_.wait(0.1);
@@ -460,7 +469,10 @@ class Campaign {
     };
     record.outcome = check_confirmed(record.problem, contract, bench, laws, settled);
     if (record.outcome.reported && !record.outcome.slow) {
-      if (record.outcome.finding()->died()) ended_by_.leave(plan, drawn.redraws);
+      if (record.outcome.finding()->died()) {
+        ended_by_.leave(plan, drawn.redraws);
+        latest_death_ = elapsed();
+      }
       if (!record.outcome.presumed) note_confirmed(record.outcome, plan);
     }
     record.outcome.seconds.draw += draw;
@@ -541,6 +553,7 @@ class Campaign {
     submit(std::move(task));
     if (options_.continue_after_failure) return false;
     dispatch.hold();
+    shrinker_.hold_deaths(false);
     shrinker_.allow(1);
     while (shrinker_.busy() && !interrupted()) {
       shrinker_.wait(0.1);
@@ -749,6 +762,7 @@ class Campaign {
   std::vector<Station> stations_;  // one per thread
   Quiet quiet_;
   Turns turns_;
+  std::atomic<double> latest_death_ = -std::numeric_limits<double>::infinity();  // of a case, by elapsed()
   ShrinkLimits limits_;
   Summary summary_;
   Triage triage_;

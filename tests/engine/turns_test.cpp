@@ -1,14 +1,17 @@
-// Who asks a device when, and what need not be asked of it again: by clocks and counts, so that no machine decides.
+// Who asks a device when, beside deaths: by a clock that stands, so that no machine decides.
 #include "engine/turns.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "engine/campaign.hpp"
-#include "engine/seen_deaths.hpp"
+#include "engine/shrinker.hpp"
 #include "fake_subject.hpp"
 #include "subjects/builtin.hpp"
 
@@ -31,19 +34,25 @@ TEST(Turns, AnotherBeginsOnceNobodyHasBegunForAWhile) {
   EXPECT_TRUE(turns.take(2, 5.03));
 }
 
-// The most calls under way at once, of eight jobs, by a clock that stands.
-int most_at_once(const std::string& device) {
+// The most calls under way at once, of eight jobs, by a clock that stands: where some die, of those that begin well after the first death.
+int most_at_once(const std::string& device, bool some_die) {
   const auto fused = builtin_subject("builtin:fused", {});
   SubjectInfo info = fused->info();
   info.device = device;
-  std::atomic<int> running = 0, most = 0;
+  std::atomic<int> running = 0, most = 0, since_death = some_die ? -1 : 100;
   const test::FakeFactory subject(info, [&]() -> test::Answer {
     return [&, inner = std::shared_ptr<Subject>(fused->open())](const attest_attention& call) {
       const int now = ++running;
-      for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
-      }
+      if (since_death >= 0 && ++since_death > 100)
+        for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+        }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      const CallResult result = inner->run_one(call);
+      CallResult result = inner->run_one(call);
+      if (some_die && call.causal != 0) {
+        int none = -1;
+        since_death.compare_exchange_strong(none, 0);
+        result = {CallStatus::crash, "killed by SIGSEGV", 0};
+      }
       --running;
       return result;
     };
@@ -51,51 +60,57 @@ int most_at_once(const std::string& device) {
   CampaignOptions asked;
   asked.subject = "./on_device.so";
   asked.seed = 3;
-  asked.cases = 200;
+  asked.cases = 300;
   asked.jobs = 8;
+  asked.laws.further = 0;
+  asked.avoid = false;
   asked.clock = [] { return 0.; };
   Observer silent;
-  EXPECT_EQ(run_campaign(subject, nullptr, asked, silent).cases, 200u);
+  EXPECT_EQ(run_campaign(subject, nullptr, asked, silent).cases, 300u);
   return most;
 }
 
-TEST(Turns, JobsOnOneDeviceDoNotAskItAtOnce) {
-  EXPECT_LE(most_at_once("gpu:0"), 2);  // the thread that counts waits for nobody
-  EXPECT_GT(most_at_once(""), 2);
+TEST(Turns, JobsOnOneDeviceDoNotAskItAtOnceBehindADeath) {
+  EXPECT_LE(most_at_once("gpu:0", true), 3);  // the thread that counts waits for nobody, and one shrinks
+  EXPECT_GT(most_at_once("gpu:0", false), 3);
+  EXPECT_GT(most_at_once("", true), 3);
 }
 
-TEST(SeenDeaths, ArePresumedOnceTheirKindWasShownThreeTimes) {
-  SeenDeaths deaths;
-  const FailureKey key{"guards", VerdictKind::error, "misaligned"}, other{"guards", VerdictKind::crash, "killed"};
-  const auto presumed = [&](const FailureKey& of) {
-    int times = 0;
-    for (std::uint64_t number = 0; number < 400; ++number) times += deaths.presumes(of, number);
-    return times;
-  };
-  deaths.shown(key);
-  deaths.shown(key);
-  EXPECT_EQ(presumed(key), 0);
-  deaths.shown(key);
-  EXPECT_NEAR(presumed(key), 300, 30);  // one in four is asked again
-  EXPECT_EQ(presumed(other), 0);
-  deaths.doubt("layout");
-  EXPECT_GT(presumed(key), 0);
-  deaths.doubt("guards");
-  deaths.shown(key);
-  EXPECT_EQ(presumed(key), 0);
+ShrinkTask task_of(VerdictKind kind, bool lost) {
+  ShrinkTask task;
+  task.outcome.laws.push_back({0, {kind, "what it says", {}, {}}, {}, lost});
+  task.outcome.reported = 0;
+  return task;
 }
 
-TEST(PlansEnded, GiveWayButForOneInEight) {
-  PlansEnded ended;
-  int left = 0;
-  for (std::uint64_t plan = 0; plan < 200; ++plan) {
-    EXPECT_FALSE(ended.is_left(plan, 0));
-    ended.leave(plan, 0);
-    left += ended.is_left(plan, 0);
-    EXPECT_FALSE(ended.is_left(plan, 1));  // what is drawn in its place
-    EXPECT_FALSE(ended.is_left(plan + 1, 0));
+TEST(Shrinker, WhatEndsInstancesWaitsWhileItIsHeld) {
+  const auto fused = builtin_subject("builtin:fused", {});
+  for (const auto& [kind, lost, waits] : {std::tuple{VerdictKind::crash, false, true},
+                                          {VerdictKind::error, true, true},
+                                          {VerdictKind::error, false, false},
+                                          {VerdictKind::fail, false, false}}) {
+    SCOPED_TRACE(testing::Message() << name(kind) << (lost ? ", lost" : ""));
+    std::atomic<int> asked = 0;
+    Shrinker shrinker(
+        *fused, nullptr, nullptr,
+        [&](const std::function<Bench()>& bench, ShrinkTask task, const std::atomic<bool>&, const auto&) {
+          bench().subject.renew();
+          ++asked;
+          ShrinkResult result;
+          result.task = std::move(task);
+          return result;
+        },
+        1);
+    shrinker.hold_deaths(true);
+    shrinker.submit(task_of(kind, lost));
+    shrinker.allow(1);
+    shrinker.wait(waits ? 0.05 : 60);
+    EXPECT_EQ(asked, waits ? 0 : 1);
+    shrinker.hold_deaths(false);
+    shrinker.wait(60);
+    EXPECT_EQ(asked, 1);
+    EXPECT_EQ(shrinker.take_results().size(), 1u);
   }
-  EXPECT_NEAR(left, 175, 15);
 }
 
 }  // namespace
