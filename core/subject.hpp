@@ -55,6 +55,7 @@ struct SubjectInfo {
   std::vector<std::string> ops{"attention"};
   std::vector<Format> dtypes{Format::f32};
   bool concurrent = false;  // calls may run at once on one instance
+  std::string device;       // where calls are computed, if that is one device for all instances: "cuda:0"
   double plan_ms = 0;  // what it spends on a plan: before it answers the first call of a shape, of options or of forms
   std::optional<double> warm_up_ms;  // what the first call of a process takes more than others; absent: nobody knows
   Supports supports;

@@ -87,7 +87,7 @@ Trialled Attempt::try_alone(const Problem& candidate) {
     return outcome;
   };
   const auto ill_after = [&](const CaseOutcome& outcome) {
-    return outcome.reported && (ends_instance(outcome.finding()->verdict.kind) || ailment(bench_, its));
+    return outcome.reported && (outcome.finding()->died() || ailment(bench_, its));
   };
   CaseOutcome outcome = ask();
   if (ill_after(outcome)) {

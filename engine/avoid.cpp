@@ -59,15 +59,18 @@ Problem Avoidance::drawn_before(const Domain& domain, std::uint64_t number, std:
   return domain.draw(seed_after(redraws), number, repeat).problem;
 }
 
-Avoidance::Drawn Avoidance::draw(const Domain& domain, std::uint64_t number, std::uint64_t repeat) const {
+Avoidance::Drawn Avoidance::draw(const Domain& domain, std::uint64_t number, std::uint64_t repeat,
+                                 const std::function<bool(std::uint64_t)>& turned_away) const {
   Drawn drawn;
   const auto draw = [&] {
     Drawing drawing = domain.draw(seed_after(drawn.redraws), number, repeat);
     drawn.problem = std::move(drawing.problem);
     drawn.rejected += drawing.rejected;
   };
+  while (drawn.redraws < most_redraws && turned_away && turned_away(drawn.redraws)) ++drawn.redraws;
   draw();
-  while (drawn.redraws < most_redraws && avoided(drawn.problem, number / repeat)) {
+  while (drawn.redraws < most_redraws &&
+         ((turned_away && turned_away(drawn.redraws)) || avoided(drawn.problem, number / repeat))) {
     ++drawn.redraws;
     draw();
   }

@@ -54,7 +54,9 @@ class Avoidance {
     Problem problem;
     std::uint64_t redraws = 0, rejected = 0;
   };
-  [[nodiscard]] Drawn draw(const Domain& domain, std::uint64_t number, std::uint64_t repeat) const;
+  // `turned_away`: whether what so many redraws give is not to be asked, whatever it is.
+  [[nodiscard]] Drawn draw(const Domain& domain, std::uint64_t number, std::uint64_t repeat,
+                           const std::function<bool(std::uint64_t redraws)>& turned_away = {}) const;
   // The same as it was drawn when it took so many draws.
   [[nodiscard]] Problem drawn_before(const Domain& domain, std::uint64_t number, std::uint64_t repeat,
                                      std::uint64_t redraws) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <functional>
 #include <iterator>
@@ -36,8 +37,10 @@
 #include "engine/quiet.hpp"
 #include "engine/recorder.hpp"
 #include "engine/restated.hpp"
+#include "engine/seen_deaths.hpp"
 #include "engine/shrinker.hpp"
 #include "engine/triage.hpp"
+#include "engine/turns.hpp"
 #include "properties/property.hpp"
 
 namespace attest::engine {
@@ -51,28 +54,12 @@ static_assert(shrink_grace_seconds < finishing_seconds);
 constexpr double death_share = 1.0 / 6, number_share = 1.0 / 4, least_share_seconds = 3;
 constexpr std::uint64_t cheap_before_costly =
     6;  // failures of one law's wrong numbers that are shrunk before the first death
+// A death on a device holds up everybody's calls: while problems are drawn, shrinking may bring about some in so much of each period.
+constexpr double deaths_period = 1.5, deaths_part = 0.5;  // seconds
+// For so long after one, jobs draw one after the other, so that they do not die of one cause side by side; of a case that takes longer
+// than that, which plans or starts a process, nobody waits for the end. The first of a job starts one.
+constexpr double calm_seconds = 1, device_patience = 0.02, opening_patience = 0.25;
 constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
-
-// Plans that end instances, by the kind of failure as it was confirmed: the next problems of one, which differ in values alone, do so
-// again, and are asked about once. For any number of threads.
-class PlansEnded {
- public:
-  void note(std::uint64_t plan, const FailureKey& key) {
-    const std::lock_guard lock(guard_);
-    of_[plan].insert(to_text(key));
-    while (of_.size() > most_kept) of_.erase(of_.begin());
-  }
-  [[nodiscard]] bool is(std::uint64_t plan, const FailureKey& key) const {
-    const std::lock_guard lock(guard_);
-    const auto found = of_.find(plan);
-    return found != of_.end() && found->second.contains(to_text(key));
-  }
-
- private:
-  static constexpr std::size_t most_kept = 256;  // the latest
-  mutable std::mutex guard_;
-  std::map<std::uint64_t, std::set<std::string>> of_;
-};
 
 class Campaign {
  public:
@@ -88,6 +75,7 @@ class Campaign {
                                               : nullptr),
         supports_(info_),
         domain_(domain_for(info_, op_, options.policy, options.assume)),
+        turns_(options.jobs, device_patience),
         table_(supports_),
         avoidance_(supports_, options.seed, options.avoid, options.avoid && options.shard.count == 1),
         shrinker_(
@@ -191,17 +179,22 @@ class Campaign {
     {
       const int thread = omp_get_thread_num();
       CaseRecord* record = nullptr;
+      double opening = opening_patience;
       do {
         if (record) {
+          turns_.begin(thread, elapsed() + std::exchange(opening, 0));
           if (is_late())
             dispatch.stop();
           else
             ask(*record);
+          turns_.end(thread);
           record = dispatch.give_back(record, options_.jobs > 1 && costs_much(record->outcome));
         }
         if (thread == 0) count(dispatch, counting_seconds, go_on, error);
-        if (!record && thread > 0 && thread == options_.jobs - 1) stand_aside(dispatch);
+        if (!record && thread > 0 && thread == options_.jobs - 1 && info_.device.empty()) stand_aside(dispatch);
+        if (!record && thread > 0 && !info_.device.empty()) await_turn(thread, dispatch);
         if (!record) record = dispatch.next(thread > 0);
+        if (!record) turns_.end(thread);
         if (!record && thread == 0) {
           dispatch.wait(counting_seconds);
           count(dispatch, 0, go_on, error);
@@ -214,10 +207,16 @@ class Campaign {
   }
   // Whether no case is begun any more. The first one is, whatever it takes.
   [[nodiscard]] bool is_late() const { return has_begun_ && (out_of_time() || interrupted()); }
-  // One job of several leaves its processor to what is shrunk.
+  // One job of several leaves its processor to what is shrunk, which takes none where calls are a device's.
   void stand_aside(const Dispatch& dispatch) const {
     while (shrinker_.busy() && !dispatch.is_over() && !is_late())
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  // Where all ask one device, and calls have just ended processes there. The thread that counts never waits.
+  void await_turn(int thread, const Dispatch& dispatch) {
+    while (elapsed() - latest_death_ < calm_seconds && !turns_.take(thread, elapsed()) && !dispatch.is_over() &&
+           !is_late())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // What came back is counted in case order, once so many seconds have passed since the last time.
   void count(Dispatch& dispatch, double every, bool& go_on, std::exception_ptr& error) {
@@ -256,22 +255,25 @@ class Campaign {
 
   // One job of several shrinks while the others draw; the only one shrinks for as long as it drew.
   void shrink_beside(double seconds) {
-    if (options_.jobs > 1)
+    if (options_.jobs > 1) {
       shrinker_.allow(1);
-    else if (shrinker_.busy() && (owed_ -= seconds) < 0)
+      shrinker_.hold_deaths(!info_.device.empty() && time_ends_it() &&
+                            std::fmod(elapsed(), deaths_period) >= deaths_part);
+    } else if (shrinker_.busy() && (owed_ -= seconds) < 0) {
       owed_ += shrinker_.run_for(std::min(-owed_, options_.seconds ? *options_.seconds - elapsed() : -owed_));
+    }
     take_results();
   }
   // An error leaves its instance as it was; a death costs a start with each call.
-  static std::uint64_t rank_of_costly(VerdictKind kind, std::uint64_t place) noexcept {
-    return ends_instance(kind) ? cheap_before_costly * place : place;
+  static std::uint64_t rank_of_costly(const ShrinkTask& task, std::uint64_t place) noexcept {
+    return task.outcome.finding()->died() ? cheap_before_costly * place : place;
   }
   // Under a time limit the first wrong numbers of each law are shrunk first, then the first error of each cause, and deaths after some of
   // each; and deaths and errors that a finding stands for already once drawing has ended.
   void submit(ShrinkTask task) {
     const FailureKey key = task.outcome.key();
     const std::uint64_t before = triage_.chosen[to_text(key)];
-    if (options_.seconds) task.rank = costs_much(key.kind) ? rank_of_costly(key.kind, 1 + before) : before;
+    if (options_.seconds) task.rank = costs_much(key.kind) ? rank_of_costly(task, 1 + before) : before;
     shrinker_.submit(std::move(task));
   }
   // After rules or findings changed.
@@ -288,7 +290,7 @@ class Campaign {
       if (stands) {
         postponed_.push_back(std::move(task));
       } else {
-        task.rank = rank_of_costly(task.outcome.finding()->verdict.kind, ++of_cause[cause]);
+        task.rank = rank_of_costly(task, ++of_cause[cause]);
         shrinker_.submit(std::move(task));
       }
     }
@@ -322,6 +324,7 @@ class Campaign {
       task.rank = std::numeric_limits<std::uint64_t>::max();
       shrinker_.submit(std::move(task));
     }
+    shrinker_.hold_deaths(false);
     shrinker_.allow(shrinking_jobs(options_));
     while (shrinker_.busy() && !enough()) {
       shrinker_.wait(0.1);
@@ -338,9 +341,11 @@ class Campaign {
     tell_unshrunk(std::move(waiting));
   }
   // Of failures that nothing was found to stand for, the first of each kind and condition is its own reproducer, as it was seen: of
-  // those that a fresh instance was asked about, if there are any. Time is over, so that no call is made for it.
+  // those that a fresh instance was asked about, if there are any, and of none that was presumed. Time is over, so that no call is
+  // made for it.
   void tell_unshrunk(std::vector<ShrinkTask> waiting) {
     summary_.unshrunk += waiting.size();
+    std::erase_if(waiting, [](const ShrinkTask& task) { return task.outcome.presumed; });
     std::set<std::string> told;
     for (const Finding& finding : summary_.findings) told.insert(to_text(failure_key_of(finding.entry)));
     std::ranges::stable_sort(
@@ -446,7 +451,10 @@ class Campaign {
     const double begin = options_.clock();
     const std::uint64_t plan = record.number / options_.repeat;
     std::shared_lock lock(rules_);
-    Avoidance::Drawn drawn = avoidance_.draw(*domain_, record.number, options_.repeat);
+    const bool may_leave = options_.avoid && options_.repeat > 1 && time_ends_it();
+    Avoidance::Drawn drawn = avoidance_.draw(*domain_, record.number, options_.repeat, [&](std::uint64_t redraws) {
+      return may_leave && ended_by_.is_left(plan, redraws);
+    });
     record.problem = std::move(drawn.problem);
     record.rejected = drawn.rejected;
     const double draw = options_.clock() - begin;
@@ -457,19 +465,36 @@ class Campaign {
     lock.unlock();
     const auto settled = [&](const CaseOutcome& seen) {  // by findings, which come when they come
       if (!time_ends_it()) return false;
+      const FailureKey key = seen.key();
+      if (seen.finding()->died() && key.kind != VerdictKind::timeout && seen_deaths_.presumes(key, record.number))
+        return true;
       const Row row = row_of(record.problem, info_.supports);
       const std::shared_lock reading(rules_);
-      return avoidance_.presumes(seen.key(), row, record.number) || ended_by_.is(plan, seen.key());
+      return avoidance_.presumes(key, row, record.number) || ended_by_.is(plan, key);
     };
     record.outcome = check_confirmed(record.problem, contract, bench, laws, settled);
-    if (options_.repeat > 1 && record.outcome.reported && !record.outcome.presumed && !record.outcome.slow &&
-        costs_much(record.outcome) && record.outcome.key().kind != VerdictKind::timeout)
-      ended_by_.note(plan, record.outcome.key());
+    if (record.outcome.reported && !record.outcome.slow) {
+      if (record.outcome.finding()->died()) {
+        ended_by_.leave(plan, drawn.redraws);
+        latest_death_ = elapsed();
+      }
+      if (!record.outcome.presumed) note_confirmed(record.outcome, plan);
+    }
     record.outcome.seconds.draw += draw;
     record.row = case_row(record.number, drawn.redraws, record.problem, record.outcome, supports_);
     if (something_fails_.load(std::memory_order_relaxed)) (void)record.row.traits.row();  // here, and not under a lock
     record.finished = elapsed();
     record.seconds = options_.clock() - begin;
+  }
+
+  // What became of a failure of which a sound instance was asked.
+  void note_confirmed(const CaseOutcome& outcome, std::uint64_t plan) {
+    const FailureKey key = outcome.key();
+    if (options_.repeat > 1 && costs_much(outcome) && key.kind != VerdictKind::timeout) ended_by_.note(plan, key);
+    if (outcome.culprit || !outcome.after.empty() || key.kind == VerdictKind::flaky)
+      seen_deaths_.doubt(key.property);
+    else if (outcome.finding()->died())
+      seen_deaths_.shown(key);
   }
 
   // In case order: counts, and what becomes of failures. False when the campaign ends here.
@@ -520,7 +545,8 @@ class Campaign {
     }
     const std::string& signature = record.row.signature =
         rule ? to_text(key) + ":" + to_text(*rule) : signature_of(key, blamed);
-    if (record.outcome.presumed) {
+    // A presumed one for which there is no condition and no plan may be the first of its kind of problem.
+    if (record.outcome.presumed && (rule || ended_by_.is(record.number / options_.repeat, key))) {
       ++triage_.states[signature].failures;
       return false;
     }
@@ -532,6 +558,7 @@ class Campaign {
     submit(std::move(task));
     if (options_.continue_after_failure) return false;
     dispatch.hold();
+    shrinker_.hold_deaths(false);
     shrinker_.allow(1);
     while (shrinker_.busy() && !interrupted()) {
       shrinker_.wait(0.1);
@@ -577,6 +604,7 @@ class Campaign {
       const bool alone = task.outcome.after.empty() && !task.outcome.culprit;
       ShrinkResult result;
       result.entry = as_seen(task, alone && latest ? &*latest : nullptr);
+      result.unasked = task.outcome.presumed && !latest;
       result.task = std::move(task);
       result.unfinished = true;
       return result;
@@ -619,13 +647,15 @@ class Campaign {
       if (result.error) std::rethrow_exception(result.error);
       summary_.unshrunk += result.unfinished;
       const bool whole = !result.unfinished;
-      merge(std::move(result), whole);
+      if (!result.unasked) merge(std::move(result), whole);
     }
     if (!results.empty()) order_shrinking();
   }
   // A reproducer takes its place among the findings; `whole` if nothing is left to be shrunk of it.
   void merge(ShrinkResult result, bool whole) {
     summary_.seconds_in.shrink += result.seconds;
+    if (result.task.outcome.presumed && result.entry.seen == VerdictKind::flaky)
+      seen_deaths_.doubt(result.entry.property);
     Triage::State& state = triage_.states[result.task.signature];
     ++state.shrunk;
     state.bucket = result.entry.bucket;
@@ -736,6 +766,8 @@ class Campaign {
   const std::shared_ptr<Settled> settled_ = std::make_shared<Settled>();
   std::vector<Station> stations_;  // one per thread
   Quiet quiet_;
+  Turns turns_;
+  std::atomic<double> latest_death_ = -std::numeric_limits<double>::infinity();  // of a case, by elapsed()
   ShrinkLimits limits_;
   Summary summary_;
   Triage triage_;
@@ -757,6 +789,7 @@ class Campaign {
   std::atomic<bool> something_fails_ = false;
   std::shared_mutex rules_;  // of avoidance_: threads that ask go by them while this one counts
   PlansEnded ended_by_;
+  SeenDeaths seen_deaths_;
   bool drawing_ = true;
   std::vector<ShrinkTask> postponed_;  // until drawing ends
   std::exception_ptr unwritten_;       // what kept() could not write

@@ -72,7 +72,7 @@ const Row& LateRow::row() const {
 CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& problem, const CaseOutcome& outcome,
                  const Supports& supports) {
   CaseRow row{number, redraws, {problem, supports}, {}, {}, {}};
-  for (const auto& [law, verdict, call] : outcome.laws) {
+  for (const auto& [law, verdict, call, lost] : outcome.laws) {
     if (verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn) row.held.set(law);
     // An instance that an earlier call poisoned says nothing of this problem.
     if (is_finding(verdict.kind) && verdict.kind != VerdictKind::poisoned) {

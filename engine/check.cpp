@@ -49,12 +49,14 @@ struct Asking {
   Noting& subject;
 };
 
-Verdict run_law(const Law& law, const Asking& asking) {
+// `lost`: whether an error of one of its calls ended the instance.
+Verdict run_law(const Law& law, const Asking& asking, bool& lost) {
   if (const auto reason = law.not_applicable(asking.problem, asking.contract, asking.info))
     return Verdict::skip(*reason);
   try {
     return asking.trial.check(law);
   } catch (const CallFailed& failed) {
+    lost = failed.result.lost;
     return verdict_of(failed.result);
   } catch (const NotReserved& refused) {
     return unsupported(refused.what());
@@ -89,15 +91,16 @@ void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool comp
     trial.base();
   } catch (const CallFailed& failed) {
     outcome.laws.front().verdict = compares ? verdict_of_two(trial, failed.result) : verdict_of(failed.result);
+    outcome.laws.front().lost = failed.result.lost;
     if (outcome.laws.front().verdict.kind == VerdictKind::skip)
       for (LawVerdict& law : outcome.laws) law.verdict = outcome.laws.front().verdict;
     return;
   }
   for (LawVerdict& law : outcome.laws) {
-    law.verdict = run_law(all[law.law], asking);
+    law.verdict = run_law(all[law.law], asking, law.lost);
     if (std::optional<Problem> call = asking.subject.take_failed(); is_finding(law.verdict.kind))
       law.call = std::move(call);
-    if (ends_instance(law.verdict.kind)) return;
+    if (law.died()) return;
   }
 }
 
@@ -113,7 +116,7 @@ std::optional<Aggregate> aggregate_of(ops::Trial& trial, const CaseOutcome& outc
 // After a death the next call finds a fresh instance.
 void tell(Instance& instance, const Problem& problem, std::span<const std::size_t> laws, const CaseOutcome& outcome) {
   instance.asked(problem, laws);
-  if (outcome.reported && ends_instance(outcome.finding()->verdict.kind)) instance.started();
+  if (std::ranges::any_of(outcome.laws, &LawVerdict::died)) instance.started();
 }
 
 }  // namespace

@@ -61,6 +61,10 @@ struct LawVerdict {
   Verdict verdict;
   // A call that the law made beyond the problem's own and that was not done, told as a problem; nullopt also of a large one.
   std::optional<Problem> call{};
+  bool lost = false;  // an error that ended the instance: the next call finds a fresh one
+
+  // Whether a call took the instance along: a crash, a timeout, or such an error.
+  [[nodiscard]] bool died() const noexcept { return lost || ends_instance(verdict.kind); }
 };
 
 // Where the time of a case went, in seconds; `laws` is what the other three leave of the check.

@@ -15,9 +15,9 @@ namespace {
 constexpr int repeats = 3;
 constexpr std::size_t most_before = 8;  // kept with a case, of which a block holds thousands
 
-bool died(const CaseOutcome& outcome) {
-  return std::ranges::any_of(outcome.laws, [](const LawVerdict& law) { return ends_instance(law.verdict.kind); });
-}
+bool died(const CaseOutcome& outcome) { return std::ranges::any_of(outcome.laws, &LawVerdict::died); }
+
+bool is_lost(const CaseOutcome& outcome) { return std::ranges::any_of(outcome.laws, &LawVerdict::lost); }
 
 bool shows(const CaseOutcome& outcome, std::size_t law) {
   return std::ranges::any_of(outcome.laws,
@@ -50,9 +50,10 @@ class Confirmation {
     look_at_instance(outcome_);
     if (may_be_presumed() && settled_(outcome_)) {
       outcome_.presumed = true;
+      outcome_.before = bench_.instance->before(begin_, most_before);
       return std::move(outcome_);
     }
-    const bool once_more = sound_ || kind == VerdictKind::crash;
+    const bool once_more = sound_ || kind == VerdictKind::crash || outcome_.finding()->lost;
     if (once_more && bench_.instance->is_settled(to_text(outcome_.key())) && shows(ask(outcome_.needed), law())) {
       outcome_.before = bench_.instance->before(begin_, most_before);
       return std::move(outcome_);
@@ -60,7 +61,7 @@ class Confirmation {
     const std::vector<Asked> before = bench_.instance->before(begin_);
     const std::optional<Ailment> ill = ill_;
     if (!fresh()) {
-      if (ill)
+      if (is_lost(outcome_) ? bench_.instance->lose() : ill.has_value())
         flaky(*outcome_.finding(),
               "the instance then failed other calls too, and this subject cannot be started again");
       else if (!shows(ask(outcome_.needed), law()))

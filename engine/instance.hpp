@@ -64,6 +64,9 @@ class Instance {
   [[nodiscard]] bool may_search() const noexcept { return searches_ < most_searches; }
   void searched() noexcept { ++searches_; }
 
+  // An error ended it, and nothing takes its place. Whether that was known.
+  bool lose() noexcept { return std::exchange(is_lost_, true); }
+
   // A problem that a fresh instance answers rightly.
   struct Canary {
     std::optional<Problem> problem;
@@ -79,6 +82,7 @@ class Instance {
   std::map<Format, Canary> canaries_;
   std::shared_ptr<Settled> settled_;
   int searches_ = 0;
+  bool is_lost_ = false;
   std::unique_ptr<Instance> peer_;
 };
 

@@ -44,7 +44,8 @@ Shrinker::Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, co
       workers_(std::max<std::size_t>(workers, 1)),
       compares_(compares),
       settled_(std::move(settled)),
-      clock_(std::move(clock)) {}
+      clock_(std::move(clock)),
+      deadly_(workers_) {}
 
 Shrinker::~Shrinker() {
   stop();
@@ -75,6 +76,12 @@ void Shrinker::allow(std::size_t workers) {
   allowed_ = std::min(workers, workers_);
   while (threads_.size() < allowed_ && !waiting_.empty())
     threads_.emplace_back([this, worker = threads_.size()] { work(worker); });
+  changed_.notify_all();
+}
+
+void Shrinker::hold_deaths(bool hold) {
+  const std::lock_guard lock(guard_);
+  deaths_held_ = hold;
   changed_.notify_all();
 }
 
@@ -157,6 +164,8 @@ void Shrinker::work(std::size_t worker) {
     ShrinkTask task = std::move(waiting_.front());
     const std::uint64_t order = begun_++;
     waiting_.pop_front();
+    const LawVerdict* const finding = task.outcome.finding();
+    deadly_[worker] = finding != nullptr && finding->died();
     ++running_;
     lock.unlock();
     ShrinkResult result;
@@ -179,6 +188,7 @@ void Shrinker::work(std::size_t worker) {
     result.seconds = clock_() - start - waited;
     lock.lock();
     finished_.emplace(order, std::move(result));
+    deadly_[worker] = false;
     --running_;
     changed_.notify_all();
   }

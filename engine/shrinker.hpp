@@ -41,6 +41,7 @@ struct ShrinkResult {
   std::vector<std::string> shows;  // keys of all laws of the case that fail on the reproducer
   double seconds = 0;              // spent, without waiting for leave
   bool unfinished = false;  // time was over before it was known what it shrinks to: the entry is as good as was come to
+  bool unasked = false;     // and no sound instance was seen to show it: it stands for nothing
   std::exception_ptr error;  // attest failed, or the subject could not be started
 };
 
@@ -73,6 +74,8 @@ class Shrinker {
   [[nodiscard]] bool busy() const;
   // Lets so many threads run from now on; 0 holds all of them before their next call.
   void allow(std::size_t workers);
+  // Whether threads that shrink what ends instances have to wait, whoever may run.
+  void hold_deaths(bool hold);
   // Lets one thread run for about so long, and holds it again. Returns the seconds that took, until it was held.
   double run_for(double seconds);
   // Waits until something was finished, or so long.
@@ -90,7 +93,9 @@ class Shrinker {
   class Gated;
   void work(std::size_t worker);
   void pass_gate(std::size_t worker, double& waited);
-  [[nodiscard]] bool has_leave(std::size_t worker) const { return worker < allowed_ && clock_() < until_; }
+  [[nodiscard]] bool has_leave(std::size_t worker) const {
+    return worker < allowed_ && clock_() < until_ && !(deaths_held_ && deadly_[worker]);
+  }
 
   const SubjectFactory& subject_;
   const SubjectFactory* peer_;
@@ -105,7 +110,8 @@ class Shrinker {
   std::condition_variable changed_;
   std::size_t allowed_ = 0, running_ = 0;                   // threads that may run; threads between two waits
   double until_ = std::numeric_limits<double>::infinity();  // by the clock, how long they may
-  bool ending_ = false;
+  bool ending_ = false, deaths_held_ = false;
+  std::vector<bool> deadly_;  // by thread: whether what it has in work ends instances
   std::atomic<bool> stop_{false};
   std::deque<ShrinkTask> waiting_;
   std::uint64_t begun_ = 0, handed_back_ = 0;

@@ -50,7 +50,7 @@ void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
   seconds_in += outcome.seconds;
   if (outcome.aggregate) drift[to_text(outcome.aggregate->policy)].add(*outcome.aggregate, problem);
   const bool is_long = problem.op().is_long(problem);
-  for (const auto& [law, verdict, call] : outcome.laws) {
+  for (const auto& [law, verdict, call, lost] : outcome.laws) {
     const std::string property(all_laws()[law].name);
     PropertyCounts& counts = verdicts[property];
     if (verdict.kind == VerdictKind::skip)

@@ -313,6 +313,7 @@ Process::Received WorkerConnection::receive_line(Clock::time_point deadline) {
 
 CallResult WorkerConnection::result_of(RunReply reply) {
   if (!reply.valid || reply.ends) usable_ = false;
+  reply.result.lost = reply.ends;
   if (reply.logged) reply.result.message += more_in_log();
   std::string where = reply.at.empty() ? std::string() : "at " + reply.at;
   if (const std::string file = keep_traceback(command_.log.parent_path(), reply.traceback); !file.empty())

@@ -192,6 +192,11 @@ void read_own(const ByOperation& supports, const ByOperation& contract, SubjectI
   read_form_contracts(offered.value("forms", json::object()), promised, contract.at(op), info);
 }
 
+std::string words(const json& value, const std::string& key) {
+  if (!value.is_string()) reject(key, "a text");
+  return one_line(value.get<std::string>());
+}
+
 SubjectInfo read(const json& object) {
   if (!object.is_object()) throw usage_error("it must be a JSON object");
   SubjectInfo info;
@@ -202,6 +207,8 @@ SubjectInfo read(const json& object) {
       info.dtypes = dtypes(value, key);
     else if (key == "concurrent")
       info.concurrent = flag(value, key);
+    else if (key == "device")
+      info.device = words(value, key);
     else if (key == "plan_ms")
       info.plan_ms = milliseconds(value, key);
     else if (key == "warm_up_ms")

@@ -14,7 +14,7 @@ void add_verdicts(std::uint64_t number, std::span<const LawVerdict> verdicts, st
   const auto is_bound = [](std::size_t law) { return all_laws()[law].name == policy_bound_name; };
   const bool bound_fails =
       std::ranges::any_of(verdicts, [&](const LawVerdict& v) { return is_bound(v.law) && is_finding(v.verdict.kind); });
-  for (const auto& [law, verdict, call] : verdicts) {
+  for (const auto& [law, verdict, call, lost] : verdicts) {
     const auto power = std::ranges::find(powers, law, &LawPower::law);
     if (power == powers.end() || verdict.kind == VerdictKind::skip || verdict.kind == VerdictKind::vacuous) continue;
     ++power->judged;

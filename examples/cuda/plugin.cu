@@ -52,7 +52,7 @@ void attention(const attest::Attention& call, cudaStream_t stream) {
 // (-prec-div=true, nvcc's default), and nothing is flushed to zero (-ftz=false).
 // `far`: also asked with samples, heads or rows 2^32 elements apart, where a tensor takes some 16 GiB of the device.
 std::string by_multiply_adds(bool far) {
-  return std::string(R"({"ops": ["attention"], "dtypes": ["f32", "f16", "bf16"],
+  return std::string(R"({"ops": ["attention"], "device": "cuda:0", "dtypes": ["f32", "f16", "bf16"],
     "supports": {"bias_dtypes": ["same", "f32"], "dims": {"d": [1, 256, 1], "dv": [1, 256, 1]}, "far": )") +
          (far ? "true" : "false") + R"(},
     "contract": {
@@ -65,7 +65,7 @@ std::string by_multiply_adds(bool far) {
 
 // Tensor cores: operands in TF32. Their sums are cut, not rounded to nearest: from Ampere on, the first that has TF32, as this
 // says or finer. PTX leaves open what becomes of subnormal numbers and of NaN.
-constexpr const char* on_tensor_cores = R"({"ops": ["attention"], "dtypes": ["f32"],
+constexpr const char* on_tensor_cores = R"({"ops": ["attention"], "device": "cuda:0", "dtypes": ["f32"],
   "supports": {"bias_dtypes": ["same"], "dims": {"d": [1, 128, 1], "dv": [1, 128, 1]}},
   "contract": {
     "policy": {"f32": "f32,operand=tf32"}, "mma": "ampere", "flush_to_zero": true,

@@ -187,6 +187,67 @@ TEST_F(Confirm, ADeathThatIsUnderstoodIsNotAskedForAgain) {
     }
 }
 
+// As a device that is lost: the call's own process has ended, and nothing is left to be asked whether it still answers.
+TEST_F(Confirm, AnErrorThatEndsItsInstanceIsADeath) {
+  int deaths = 0, others = 0;
+  const auto subject = stateful(*fused, [&]() -> Meddle {
+    return [&](const attest_attention& call, CallResult result) {
+      ++(call.causal != 0 ? deaths : others);
+      return call.causal != 0 ? CallResult{CallStatus::error, "misaligned address", 0, true} : result;
+    };
+  });
+  Station station(*subject, nullptr, nullptr);
+  const std::array laws{law_named("guards"), law_named(policy_bound_name)};
+  const Problem problem = problem_from_text("b=1 hq=1 hkv=1 lq=2 lk=5 d=4 dv=4 causal=1 dtype=f32");
+  const Contract contract = subject->info().contract(problem.dtype);
+  for (const int asked : {3, 2, 2}) {  // the first of its kind once more, for the laws that it takes
+    deaths = 0;
+    const CaseOutcome outcome = check_confirmed(problem, contract, station.bench(), laws);
+    ASSERT_TRUE(outcome.reported);
+    EXPECT_EQ(outcome.finding()->verdict.kind, VerdictKind::error);
+    EXPECT_EQ(deaths, asked);
+  }
+  EXPECT_EQ(others, 0);
+}
+
+// A plug-in in this process keeps what it has lost: what fails behind that is nobody's.
+TEST_F(Confirm, NothingIsBlamedBehindAnErrorThatNothingStartsAgain) {
+  class Kept final : public Subject {
+   public:
+    explicit Kept(std::unique_ptr<Subject> inner) : inner_(std::move(inner)) {}
+    [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_->info(); }
+    std::vector<CallResult> run(std::span<const Call> calls) override {
+      std::vector<CallResult> results;
+      for (const Call& call : calls) {
+        is_lost_ = is_lost_ || call.as<attest_attention>().causal != 0;
+        results.push_back(is_lost_ ? CallResult{CallStatus::error, "device lost", 0, true} : inner_->run_one(call));
+      }
+      return results;
+    }
+    bool renew() override { return false; }
+
+   private:
+    std::unique_ptr<Subject> inner_;
+    bool is_lost_ = false;
+  } kept(fused->open());
+  Instance instance;
+  const Bench bench{.subject = kept, .instance = &instance};
+  const std::array laws{law_named("guards"), law_named(policy_bound_name)};
+  Problem problem = problem_from_text("b=1 hq=1 hkv=1 lq=2 lk=5 d=4 dv=4 dtype=f32");
+  const Contract contract = kept.info().contract(problem.dtype);
+  EXPECT_FALSE(check_confirmed(problem, contract, bench, laws).reported);
+  Problem culprit = problem;
+  culprit.causal = true;
+  const CaseOutcome found = check_confirmed(culprit, contract, bench, laws);
+  ASSERT_TRUE(found.reported);
+  EXPECT_EQ(found.finding()->verdict.kind, VerdictKind::error);
+  for (; problem.lk < 9; ++problem.lk) {
+    const CaseOutcome outcome = check_confirmed(problem, contract, bench, laws);
+    ASSERT_TRUE(outcome.reported);
+    EXPECT_EQ(outcome.finding()->verdict.kind, VerdictKind::flaky);
+  }
+}
+
 // An error of an instance that an earlier call poisoned says nothing of its own call, whatever explains it.
 TEST_F(Confirm, NothingIsPresumedOfAnInstanceThatIsNotSound) {
   const auto subject = poisonable(*fused, Way::error, std::make_shared<int>(0));

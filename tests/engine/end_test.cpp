@@ -5,6 +5,7 @@
 #include <atomic>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "engine/campaign.hpp"
 #include "engine/failure.hpp"
@@ -161,10 +162,13 @@ TEST(End, ComesInTimeAfterAnInterrupt) {
   }
 }
 
-// What ends an instance is asked for once more, of each plan once: 30 % of the plans do, under no condition that a predicate tells.
-TEST(End, ThePlanThatEndsInstancesIsConfirmedOnce) {
+// What ends an instance is asked for once more, of each plan once, and where time ends the campaign three times and one in four of its
+// kind: 30 % of the plans do, under no condition that a predicate tells.
+TEST(End, WhatEndsInstancesIsNotConfirmedEachTime) {
   const auto fused = builtin_subject("builtin:fused", {});
-  for (const std::uint64_t repeat : {1, 8}) {
+  for (const auto& [repeat, timed, least, most] :
+       {std::tuple{1, false, 2.0, 2.3}, {8, false, 2.0, 2.6}, {1, true, 1.1, 1.5}, {8, true, 1.0, 1.4}}) {
+    SCOPED_TRACE(testing::Message() << repeat << " a plan" << (timed ? ", by time" : ""));
     Work work(1);
     std::uint64_t deaths = 0;
     const test::FakeFactory subject(fused->info(), [&]() -> test::Answer {
@@ -179,18 +183,43 @@ TEST(End, ThePlanThatEndsInstancesIsConfirmedOnce) {
     CampaignOptions asked;
     asked.subject = "./costly.so";
     asked.clock = [&work] { return work.now(); };
-    asked.seconds = 60;
-    asked.repeat = repeat;
+    if (timed)
+      asked.seconds = 60;
+    else
+      asked.cases = 400;
+    asked.repeat = static_cast<std::uint64_t>(repeat);
     asked.laws.further = 0;
     asked.avoid = false;
     asked.shrink.calls = 0;  // so that the rest of the deaths are those of cases
     const Summary summary = run_campaign(subject, nullptr, asked, silent);
     ASSERT_GT(summary.failing_cases, 100u);
     const double each = static_cast<double>(deaths) / static_cast<double>(summary.failing_cases);
-    if (repeat == 1)
-      EXPECT_GE(each, 2);
+    EXPECT_GE(each, least);
+    EXPECT_LE(each, most);
+  }
+}
+
+// In the place of what is left of a plan that ended its instance others are drawn, where time ends the campaign.
+TEST(End, APlanThatEndsItsInstanceGivesWay) {
+  for (const bool timed : {false, true}) {
+    SCOPED_TRACE(timed);
+    Work work(1);
+    CampaignOptions asked;
+    if (timed)
+      asked.seconds = 60;
     else
-      EXPECT_LE(each, 1.6);
+      asked.cases = 400;
+    asked.repeat = 8;
+    asked.laws.further = 0;
+    asked.shrink.calls = 0;
+    Observer silent;
+    const Summary summary = run(work, asked, silent).summary;
+    ASSERT_GT(summary.cases, 200u);
+    const double share = static_cast<double>(summary.failing_cases) / static_cast<double>(summary.cases);
+    if (timed)
+      EXPECT_LE(share, 0.15);
+    else
+      EXPECT_GE(share, 0.2);
   }
 }
 

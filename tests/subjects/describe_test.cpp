@@ -83,6 +83,8 @@ TEST(Describe, WhatPlansAndTheFirstCallTake) {
   EXPECT_FALSE(read_more("").warm_up_ms);
   const SubjectInfo info = read_more(R"("plan_ms":20.5,"warm_up_ms":0)");
   EXPECT_EQ(info.plan_ms, 20.5);
+  EXPECT_EQ(info.device, "");
+  EXPECT_EQ(read_more(R"("device":"cuda:0")").device, "cuda:0");
   EXPECT_EQ(info.warm_up_ms, 0);
   for (const char* wrong : {R"("plan_ms":-1)", R"("plan_ms":"fast")", R"("plan_ms":1e300)", R"("warm_up_ms":true)"})
     EXPECT_THROW(read_more(wrong), Error) << wrong;

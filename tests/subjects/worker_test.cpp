@@ -122,6 +122,7 @@ TEST(Worker, OneThatSaysThatItEndsIsNotBlamedForIt) {
   ASSERT_EQ(results.size(), 5u);
   for (std::size_t i = 0; i < 5; ++i) {  // each life fails its second call
     EXPECT_EQ(results[i].status, i % 2 == 1 ? CallStatus::error : CallStatus::done) << i << ": " << results[i].message;
+    EXPECT_EQ(results[i].lost, i % 2 == 1);
     if (i % 2 == 1) {
       EXPECT_EQ(results[i].message, "the device is lost");
     }

@@ -38,7 +38,7 @@ class Function:
 
     def describe(self):
         return {"ops": [self.op], "dtypes": self.dtypes, "supports": {**self.offers(), **self.declared},
-                "contract": self.promised(), "documents": self.documents, **self.times}
+                "contract": self.promised(), "documents": self.documents, **({"device": self.device} if self.device else {}), **self.times}
 
     def asked(self, _call):
         """The stages that the call asks for, by the names under which the function returns them."""

@@ -46,7 +46,7 @@ def describe(subject, supports, contract, dtypes=tuple(TYPES)):
     }
     return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False, "supports": {**always, **supports},
             "contract": with_mma(contract, subject.arrays.capability), "documents": subject.quoted(citing(RELEASE)),
-            **subject.times}
+            **({"device": subject.device} if subject.device else {}), **subject.times}
 
 
 class Subject(Formed):
