@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "core/tensor.hpp"
@@ -58,7 +59,8 @@ std::size_t defects(const SubjectFactory& subject, const std::vector<Finding>& f
   Station station(subject, peer.get(), nullptr);
   const CaseTable table(subject.info().supports);
   const std::map<std::string, std::string> buckets;
-  Inquiry inquiry(station, findings.front().entry.problem.op());
+  Allowance allowance(std::numeric_limits<double>::infinity(), machine_seconds);
+  Inquiry inquiry(station, findings.front().entry.problem.op(), allowance);
   Evidences known = inquiry.evidences(table, buckets);
   if (!asked) known.accounts = {};
   return cluster(findings, known).size();
