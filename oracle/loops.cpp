@@ -102,6 +102,12 @@ void running_sums(const double* p, double scale, const double* v, Index keys, In
                   bool add) {
   return widest([&](auto loops) { return loops.running_sums(p, scale, v, keys, columns, to, add); });
 }
+ShortTops short_scores(const ShortScoreRule& rule, const ShortLanes& rows) {
+  return widest([&](auto loops) { return loops.short_scores(rule, rows); });
+}
+void judge_short(const ShortRule& rule, const ShortLanes& rows) {
+  return widest([&](auto loops) { return loops.judge_short(rule, rows); });
+}
 void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to) {
   return widest([&](auto loops) { return loops.prefixes_of_eight(terms, n, to); });
 }

@@ -3,6 +3,7 @@
 #include "oracle/decode.hpp"
 #include "oracle/lanes.hpp"
 #include "oracle/products.hpp"
+#include "oracle/short_rule.hpp"
 
 namespace attest::oracle::products {
 
@@ -43,6 +44,8 @@ struct Loops {
                            std::uint8_t* near);
   static void running_sums(const double* p, double scale, const double* v, Index keys, Index columns,
                            const RunningSums& to, bool add);
+  static ShortTops short_scores(const ShortScoreRule& rule, const ShortLanes& rows);
+  static void judge_short(const ShortRule& rule, const ShortLanes& rows);
   static void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to);
   static double weights(const double* z, double z_max, double* p, Index keys);
   static EndSums ends(const EndRule& rule, const double* z, const double* widths, double* lo, double* hi, Index keys);

@@ -47,7 +47,8 @@ class Quick {
   }
   [[nodiscard]] bool accepts_row(Index n) const noexcept { return rows_[n].all; }
   [[nodiscard]] bool accepts_lse(Index n) const noexcept { return rows_[n].lse; }
-  // That masks leave no key to the n-th row, whose query is finite. False proves nothing.
+  // That masks, or a bias of -inf, leave no key to the n-th row, whose query is finite and whose excluded scores are. False proves
+  // nothing.
   [[nodiscard]] bool is_empty(Index n) const noexcept { return rows_[n].empty; }
   // Of the n-th row, if it `has_spread`: its share of T, and bits of the elements that need a lambda of at most
   // near_lambda, with the largest that one of these may need.
@@ -74,6 +75,7 @@ class Quick {
   [[nodiscard]] bool proves_not_wide(Index n) const;
 
  private:
+  friend class ShortRows;  // which knows many rows by the formulas of one
   // What depends on the number of keys alone: mostly the same for all rows.
   struct ForCount {
     double n, r, r_most, blocks, a2, wrong_shift, ln_least, ln_most;  // R, least and most; of ln n
@@ -100,13 +102,17 @@ class Quick {
     products::SpreadSums sums;
   };
   State& row_at(Index n) { return rows_[n]; }
+  // The largest norm of a key, at least, and the largest square of an element.
+  struct KeyExtent {
+    double norm, top2;
+  };
   void place_buffers();
   const ForCount& for_count(double n);
   // Lower bounds of section 7, per row and per problem.
   void prepare_spreads();
   void prepare_spreads(ForCount& f) const;
   void vary(State& row, Index n, const double* z, const double* bias);
-  [[nodiscard]] double largest_tau(const State& row, double variance) const;
+  [[nodiscard]] double largest_tau(const State& row, double variance, const KeyExtent& k) const;
   // Of s^2, less than what y^2 scales, and the root of less than what remains for y = 0, whatever the moments.
   struct MeanPart {
     double per_mean2, absolute;
@@ -134,12 +140,14 @@ class Quick {
   void load_keys(Index tile);
   void load_values(Index tile);
   void score(Index n);
-  [[nodiscard]] Score largest_score(double absolute_score, double query_norm, double top_bias) const;
+  [[nodiscard]] Score largest_score(double absolute_score, double query_norm, double top_bias, double k_norm) const;
   bool bound(State& row, const Score& top);
   bool bound_by_top(State& row, Index n);
   void weigh(Index n);
   void accept(Index n, const double* got);
   void accept_lse(Index n, const attest_tensor& lse);
+  // Of a row: its largest score, sum p, and sum p (1 - e^-d) over that; g as products::AcceptRule has it.
+  [[nodiscard]] bool accepts_lse(double z_max, double mass, double gain, double g, double value, Format type) const;
   void look_again(State& row, Index n, const double* got);
   [[nodiscard]] bool leaves_out_value(Index n, double reach) const;
   [[nodiscard]] Index tile_size(Index tile) const noexcept {
@@ -158,7 +166,8 @@ class Quick {
         groups_ = 0;
   Index b_ = -1, kv_ = -1, keys_tile_ = -1, values_tile_ = -1;
   bool k_finite_ = false, v_finite_ = false;
-  double k_norm_ = 0, k_top2_ = 0, v_top_ = 0, top_norm_ = 0;
+  double v_top_ = 0, top_norm_ = 0;
+  KeyExtent k_{};
   const ForCount* for_count_ = nullptr;  // the last one
   Score top_;                            // of the rows just loaded
   bool one_top_ = false;                 // whether it serves them all

@@ -99,8 +99,8 @@ void Quick::load_keys(Index tile) {
   }
   const products::SquareExtent squares = products::square_sums(kt_, kt_stride_, call_.d, whole);
   // Squares of tiny numbers underflow: what they may have hidden is below 1e-153.
-  k_norm_ = std::max(tile == 0 ? 0.0 : k_norm_, std::sqrt(squares.largest) + 1e-153 * root_d_);
-  k_top2_ = std::max(tile == 0 ? 0.0 : k_top2_, squares.largest_element);
+  k_.norm = std::max(tile == 0 ? 0.0 : k_.norm, std::sqrt(squares.largest) + 1e-153 * root_d_);
+  k_.top2 = std::max(tile == 0 ? 0.0 : k_.top2, squares.largest_element);
   k_finite_ = (tile == 0 || k_finite_) && squares.total < infinity;
 }
 

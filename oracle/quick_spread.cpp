@@ -102,15 +102,15 @@ void Quick::vary(State& row, Index n, const double* z, const double* bias) {
   rule.constant += square(row.f->a2 * row.z_max) / 3;
   if (m.scaled_keys && m.softcap == 0) rule.constant += square(m.eta_scale * row.q_norm * slack / m.u_softmax);
   const double most = products::variances(rule, z, bias, w_ + n * stride_, stride_);
-  row.has_spread =
-      largest_tau(row, most * square(m.u_softmax)) <= linear_limit && !shares_largest_weight(m, row.f->a2, row.z_max);
+  row.has_spread = largest_tau(row, most * square(m.u_softmax), k_) <= linear_limit &&
+                   !shares_largest_weight(m, row.f->a2, row.z_max);
 }
 
 // An upper bound of tau + tau1 of the keys that count, from the largest of the variances above: these took the least that
 // a score's products may be, and the fewest records.
-double Quick::largest_tau(const State& row, double variance) const {
+double Quick::largest_tau(const State& row, double variance, const KeyExtent& k) const {
   const Numbers& m = call_.numbers;
-  const double k_norm = k_norm_ * m.scale_magnitude, k_top = (std::sqrt(k_top2_) + 1e-153) * m.scale_magnitude;
+  const double k_norm = k.norm * m.scale_magnitude, k_top = (std::sqrt(k.top2) + 1e-153) * m.scale_magnitude;
   const double products = std::min({row.q_norm * k_top, row.q_top * k_norm, row.q_norm * k_norm});
   variance += square(m.u_acc * products) * ((m.d + 1) / 18 + (m.inexact_qk ? 1.0 / 3 : 0)) +
               square(m.c_exp) / 3 * row.n + square(m.eta_score) +
@@ -120,7 +120,7 @@ double Quick::largest_tau(const State& row, double variance) const {
         (2 * square(m.u_scale) + square(m.u_entered)) * square(products) / 3 + square(m.eta_entering * row.q_norm);
   double shared = m.u_softmax * row.f->a2 * (std::fabs(row.z_max) + row.e_most);
   if (m.scaled_queries)
-    shared += (m.u_scale * std::sqrt(2.0) + m.u_entered) * products + (m.eta_scale + m.eta_entering) * k_norm_;
+    shared += (m.u_scale * std::sqrt(2.0) + m.u_entered) * products + (m.eta_scale + m.eta_entering) * k.norm;
   return std::sqrt(variance) + shared / std::sqrt(3.0);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Body of RowLoops::accept_short, for the files that make it: eight rows of few elements at a time, a row in a lane.
 #include "oracle/half_gap.hpp"
-#include "oracle/layer_norm/lane_root.hpp"
+#include "oracle/lane_root.hpp"
 #include "oracle/layer_norm/lane_sums.hpp"
 #include "oracle/layer_norm/quick_loops_body.hpp"
 

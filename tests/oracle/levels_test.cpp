@@ -102,7 +102,8 @@ TEST_P(Levels, AgreeOnRowsWithoutKeys) {
   Totals totals;
   for (const char* masks :
        {"keep=closed", "keep=some_empty", "causal=1 align=bottom_right", "lengths=some_zero",
-        "keep=some_empty bias=empty_inf", "keep=closed values=huge:1", "keep=some_empty values=normal:1"})
+        "keep=some_empty bias=empty_inf", "keep=closed values=huge:1", "keep=some_empty values=normal:1",
+        "bias=empty_inf", "bias=empty_inf values=huge:1", "keep=some_empty bias=minus_inf softcap=2"})
     for (const EmptyRow rule : {EmptyRow::unspecified, EmptyRow::zero, EmptyRow::nan, EmptyRow::mean_v})
       for (const bool added : {false, true})
         for (const double planted : {0.0, 1.0, -0.0, HUGE_VAL, std::nan("")}) {

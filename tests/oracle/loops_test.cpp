@@ -31,6 +31,65 @@ void append(std::vector<double>& all, const std::vector<T>& values) {
   all.insert(all.end(), values.begin(), values.end());
 }
 
+// Eleven rows of a few keys each, a row a lane: what they give, and how many are settled.
+template <class L>
+std::vector<double> run_short(std::uint64_t seed) {
+  constexpr Index stride = 16, rows = 11, d = 3, dv = 2;
+  const auto few = static_cast<Index>(1 + seed % short_keys);
+  const auto array = [&](Index count, double amplitude) { return some(seed = mix(seed), count * stride, amplitude); };
+  const Index by_keys = few * stride;
+  std::vector<double> q = array(d, 2), k = array(few * d, 2), v = array(few * dv, 3), got(dv * stride),
+                      bias = array(few, 1), open(static_cast<std::size_t>(by_keys), 0.0), z = array(few, 0),
+                      e = array(few, 0), variance = array(few, 0), each = array(9, 0);
+  for (Index n = 0; n < std::ssize(open); ++n)
+    if (mix(seed + static_cast<std::uint64_t>(n)) % 4 == 0)
+      open[static_cast<std::size_t>(n)] = -std::numeric_limits<double>::infinity();
+  std::uint8_t sound[2], settled[2];
+  const auto one = [&](Index n) { return each.data() + n * stride; };
+  const ShortLanes lanes{rows,        stride,
+                         few,         d,
+                         dv,          q.data(),
+                         k.data(),    v.data(),
+                         got.data(),  seed % 2 == 0 ? bias.data() : nullptr,
+                         open.data(), z.data(),
+                         e.data(),    variance.data(),
+                         one(0),      one(1),
+                         one(2),      one(3),
+                         one(4),      one(5),
+                         one(6),      one(7),
+                         one(8),      sound,
+                         settled};
+  const double softcap = seed % 3 == 0 ? 5 : 0;
+  const ShortTops tops = Loops<L>::short_scores(
+      {{0.5, softcap, true, 1e-6, 2e-6, 1e-4, 1e-5, 1e-6}, 300, true, {0, 1e-2, 2e-2, 3e-2, 4e-2, 5e-2}, 2, 1e-3, 1e-2},
+      lanes);
+  ShortRule rule{};
+  for (auto* table : {&rule.bounded, &rule.e_most, &rule.t, &rule.g, &rule.root_n, &rule.damping}) table->fill(0.5);
+  for (auto* table : {&rule.constant, &rule.cap, &rule.absolute_after, &rule.every, &rule.rounded, &rule.per_mean2,
+                      &rule.absolute, &rule.absolute_before})
+    for (std::size_t n = 0; n < table->size(); ++n) (*table)[n] = 0.1 * static_cast<double>(n);
+  rule.u_softmax = 1e-4;
+  rule.a1 = rule.a2 = rule.a3 = 2;
+  rule.spared = 1e-3;
+  rule.eta_after = 1e-6;
+  rule.unit = rule.gap = 0x1p-11;
+  rule.tiny = rule.half_subnormal = 0x1p-25;
+  rule.spreads = true;
+  rule.inverse_unit2 = rule.unit2 = rule.limit = 1;
+  rule.twice_eta_weights = 0.1;
+  rule.underflow_after = rule.underflow_before = rule.of_sum = rule.of_divisions = 1e-3;
+  rule.shares_limit = 1;
+  Loops<L>::judge_short(rule, lanes);
+  std::vector<double> all{tops.q_square, tops.q_element, tops.k_square, tops.k_element2,
+                          tops.z,        tops.bias,      tops.variance};
+  for (const auto* values : {&z, &e, &variance}) append(all, *values);
+  for (Index n = 0; n < rows; ++n)
+    if ((settled[n / lane_count] >> n % lane_count & 1) != 0)
+      for (Index at = 0; at < 9; ++at) all.push_back(one(at)[n]);
+  for (const std::uint8_t bits : {sound[0], sound[1], settled[0], settled[1]}) all.push_back(bits);
+  return all;
+}
+
 // What every loop makes of one row of numbers that depend on `seed`.
 template <class L>
 std::vector<double> run(std::uint64_t seed) {
@@ -95,7 +154,9 @@ std::vector<double> run(std::uint64_t seed) {
 template <class L>
 void expect_same_bits() {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const std::vector<double> least = run<Lanes>(seed), wide = run<L>(seed);
+    std::vector<double> least = run<Lanes>(seed), wide = run<L>(seed);
+    append(least, run_short<Lanes>(seed));
+    append(wide, run_short<L>(seed));
     ASSERT_EQ(least.size(), wide.size());
     for (std::size_t n = 0; n < least.size(); ++n)
       ASSERT_EQ(std::memcmp(&least[n], &wide[n], sizeof(double)), 0) << "seed " << seed << " number " << n;
