@@ -92,7 +92,7 @@ struct AttentionOracle::Full {
 
   Row& at(const RowIndex& r) {
     const Index head = call.head_number(r.b, r.h);
-    if (facts_of != head) facts = head == of.finite_head_ ? HeadFacts{} : head_facts(call, r.b, call.kv_head(r.h));
+    if (facts_of != head) facts = of.heads_finite_ || head == of.finite_head_ ? HeadFacts{} : head_facts(call, r.b, call.kv_head(r.h));
     facts_of = head;
     const Index number = row_number(r);
     if (row_of != number) row.evaluate(call, facts, r.b, r.h, r.i);
@@ -335,12 +335,17 @@ void add_statistics(const GetFull& full, const Results& results, Quick* quick, I
         std::max(statistics.largest_lambda, quick->spread(n).largest / spread_margin * (1 + 1e-5));
     if (quick->spread(n).all_near) return;
   }
-  if (statistics.largest_lambda > Statistics::stop_lambda || full().has_no_spread(r)) return;
+  if (statistics.largest_lambda > Statistics::stop_lambda) return;
+  // How little one needs is nothing that anybody asks.
+  if (quick != nullptr && quick->is_near_by_mean(n)) {
+    statistics.largest_lambda = std::max(statistics.largest_lambda, Statistics::near_lambda);
+    return;
+  }
+  if (columns == 0 || full().has_no_spread(r)) return;
   for (Index c = 0; c < columns; ++c) {
     if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;
     const double got = attest_load(&results.out, r.b, r.h, r.i, c);
     if (!std::isfinite(got)) continue;
-    // How little one needs is nothing that anybody asks.
     const double enough = std::max(statistics.largest_lambda, Statistics::near_lambda);
     if (full().needs_at_most(r, c, results.out_round, got, enough)) {
       statistics.largest_lambda = enough;
@@ -518,6 +523,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
   Tally tally;
   Block block;
   EmptyRows empty(call_);
+  bool heads_finite = problem_.rows == 0 && rows.size() > 0;
   std::optional<ShortRows> short_rows;
   if (lanes && ShortRows::speaks_of(quick, call_, spreads, rows.size()))
     short_rows.emplace(quick, call_, spreads, format_of(out.dtype()), results.out, results.lse);
@@ -538,7 +544,10 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
     }
     next = block.take(problem_, rows, next, quick.max_rows());
     quick.load(block.rows(), results.out, results.lse);
-    if (quick.head_finite()) finite_head_ = call_.head_number(block.rows()[0].b, block.rows()[0].h);
+    if (quick.head_finite())
+      finite_head_ = call_.head_number(block.rows()[0].b, block.rows()[0].h);
+    else
+      heads_finite = false;
     Index n = 0;
     for (const RowIndex& row : block.rows()) {
       if (empty.settles(quick, n)) {  // the tiers say nothing of it
@@ -551,6 +560,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
       ++n;
     }
   }
+  heads_finite_ = heads_finite_ || heads_finite;
   if (statistics != nullptr && few_weights(problem_, rows.size(), *statistics)) statistics->elements = 0;
   return tally.open() ? judge_slowly(out, lse) : tally.verdict();
 }

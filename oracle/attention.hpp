@@ -63,7 +63,8 @@ class AttentionOracle final : public Oracle {
   const Problem& problem_;
   Call call_;
   bool has_statistics_;
-  Index finite_head_ = -1;  // a key/value head known to hold finite values only
+  Index finite_head_ = -1;     // a key/value head known to hold finite values only
+  bool heads_finite_ = false;  // whether all of them are known to
   std::unique_ptr<Full> full_;
 };
 

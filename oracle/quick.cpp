@@ -118,6 +118,8 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
   read_rows(out, rows, call_.dv, got_, columns_);
   for (Index n = 0; n < count; ++n) accept(n, got_ + n * columns_);
   for (Index n = 0; n < count && at_once; ++n) measure(n, got_ + n * columns_);
+  for (Index n = 0; n < count && at_once; ++n)
+    if (State& row = row_at(n); row.bounded && !row.has_spread) row.near_by_mean = near_by_mean_of(n);
   if (near_first_ && !near_by_mean(count)) look_closer(count);
   for (Index n = 0; n < count && attest_present(&lse); ++n) accept_lse(n, lse);
 }

@@ -53,6 +53,8 @@ class Quick {
   // Of the n-th row, if it `has_spread`: its share of T, and bits of the elements that need a lambda of at most
   // near_lambda, with the largest that one of these may need.
   [[nodiscard]] bool has_spread(Index n) const noexcept { return rows_[n].has_spread; }
+  // Of a row that has no spread: that no element needs more than near_lambda, by its mean alone. False proves nothing.
+  [[nodiscard]] bool is_near_by_mean(Index n) const noexcept { return rows_[n].near_by_mean; }
   // What its row adds to Statistics::weights.
   [[nodiscard]] double weights(Index n) const noexcept { return rows_[n].weights; }
   [[nodiscard]] const products::SpreadSums& spread(Index n) const noexcept { return rows_[n].sums; }
@@ -90,6 +92,7 @@ class Quick {
     RowIndex at;
     bool bounded, all, lse, has_spread, empty;
     bool by_top;                  // bounded by top_
+    bool near_by_mean;
     bool takes_part;              // see takes_part(), once look_at_sums() was asked
     double q_norm, q_top;         // of the query: its Euclidean norm, at least, and its largest magnitude
     double n, z_max, mass, gain;  // keys, zmax, sum p, sum p (1 - e^-d)
@@ -131,6 +134,7 @@ class Quick {
   // Where T is not asked: whether the term of s that y alone decides proves every element of the rows to be near; and what
   // the other terms say, where it does not.
   bool near_by_mean(Index rows);
+  bool near_by_mean_of(Index n);
   void look_closer(Index rows);
   static void read_rows(const attest_tensor& tensor, Index b, Index h, Index first, Index rows, Index count, double* to,
                         Index stride);

@@ -124,7 +124,7 @@ void Quick::load_queries(std::span<const RowIndex> rows) {
   for (Index n = 0; n < std::ssize(rows); ++n) {
     State& row = row_at(n);
     row.at = rows[static_cast<std::size_t>(n)];
-    row.bounded = row.by_top = row.all = row.lse = row.has_spread = row.empty = false;
+    row.bounded = row.by_top = row.all = row.lse = row.has_spread = row.empty = row.near_by_mean = false;
     double square = 0, top = 0;
     for (Index c = 0; c < call_.d; ++c) {
       const double x = q_[n * d_stride_ + c];

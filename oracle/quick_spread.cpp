@@ -54,6 +54,9 @@ Extreme largest_of(const attest_tensor& t, Index b, Index h, Index rows, Index c
                                        : Extreme{bits < 0x7C00, attest::decode_f16(half)};
 }
 
+// Less than near_lambda of s by more than is added to `largest` as it is told.
+constexpr double near_limit = Statistics::near_lambda * spread_margin * (1 - 1e-4);
+
 }  // namespace
 
 void Quick::prepare_spreads() {
@@ -231,24 +234,26 @@ void Quick::measure(Index n, const double* got) {
 }
 
 bool Quick::near_by_mean(Index rows) {
-  // Less than `limit` by more than is added to `largest` as it is told.
-  constexpr double limit = near_lambda * spread_margin * (1 - 1e-4);
   bool all_near = true;
   for (Index n = 0; n < rows; ++n) {
     State& row = row_at(n);
     if (!row.bounded) continue;
-    const MeanPart of_mean = mean_part(row, 0, 0);
-    const products::NearRule rule{.scale = value_scale_,
-                                  .per_mean2 = square(limit) * of_mean.per_mean2,
-                                  .absolute = square(limit * of_mean.absolute * value_scale_),
-                                  .gap = format_ == Format::f64 ? 0 : row.accept.unit,
-                                  .tiny = half_smallest_subnormal(format_)};
     row.has_spread = true;
-    row.sums = {.squares = 0, .finite = 0, .largest = limit, .all_near = true};
-    all_near &=
-        products::near_by_mean(rule, y_ + n * columns_, got_ + n * columns_, columns_, call_.dv, near_ + n * groups_);
+    row.sums = {.squares = 0, .finite = 0, .largest = near_limit, .all_near = true};
+    all_near &= near_by_mean_of(n);
   }
   return all_near;
+}
+
+bool Quick::near_by_mean_of(Index n) {
+  const State& row = row_at(n);
+  const MeanPart of_mean = mean_part(row, 0, 0);
+  const products::NearRule rule{.scale = value_scale_,
+                                .per_mean2 = square(near_limit) * of_mean.per_mean2,
+                                .absolute = square(near_limit * of_mean.absolute * value_scale_),
+                                .gap = format_ == Format::f64 ? 0 : row.accept.unit,
+                                .tiny = half_smallest_subnormal(format_)};
+  return products::near_by_mean(rule, y_ + n * columns_, got_ + n * columns_, columns_, call_.dv, near_ + n * groups_);
 }
 
 void Quick::look_closer(Index rows) {
