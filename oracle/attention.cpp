@@ -92,7 +92,8 @@ struct AttentionOracle::Full {
 
   Row& at(const RowIndex& r) {
     const Index head = call.head_number(r.b, r.h);
-    if (facts_of != head) facts = of.heads_finite_ || head == of.finite_head_ ? HeadFacts{} : head_facts(call, r.b, call.kv_head(r.h));
+    if (facts_of != head)
+      facts = of.heads_finite_ || head == of.finite_head_ ? HeadFacts{} : head_facts(call, r.b, call.kv_head(r.h));
     facts_of = head;
     const Index number = row_number(r);
     if (row_of != number) row.evaluate(call, facts, r.b, r.h, r.i);

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "oracle/call.hpp"
+#include "oracle/lanes.hpp"
 #include "oracle/last_bit.hpp"
 #include "oracle/numbers.hpp"
+#include "oracle/products.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -27,13 +29,13 @@ struct Multiples {
 
   static Multiples of(double x) {
     Multiples multiples;
-    multiples.take(x);
+    if (x != 0) multiples = {last_bit(x), std::fabs(x)};
     return multiples;
   }
-  void take(double x) {
-    if (x == 0) return;
-    unit = std::min(unit, last_bit(x));
-    most = std::max(most, std::fabs(x));
+  void take(const products::Grid& numbers) {
+    if (numbers.largest == 0) return;
+    unit = std::min(unit, last_bit(numbers.lowest_bit));
+    most = std::max(most, numbers.largest);
   }
   [[nodiscard]] Multiples times(double power_of_two) const {
     if (most == 0) return {};
@@ -55,15 +57,12 @@ struct Rows {
 
   friend bool operator==(const Rows&, const Rows&) = default;
 
-  // False where a number is not finite.
-  bool take(const std::vector<double>& row) {
-    double sum = 0;
-    for (const double x : row) {
-      if (!(std::fabs(x) < infinity)) return false;
-      elements.take(x);
-      sum += std::fabs(x);
-    }
-    largest_sum = std::max(largest_sum, sum);
+  // Of one row, or of many of one number each. False where a number is not finite. A sum that some order rounds is too large for
+  // any format that has so fine a unit.
+  bool take(const products::Grid& row, bool many) {
+    if (!row.below_infinity || !row.above_infinity) return false;
+    elements.take(row);
+    largest_sum = std::max(largest_sum, many ? row.largest : row.sum);
     return true;
   }
 };
@@ -125,16 +124,24 @@ class Scores {
   Multiples raw_, with_bias_;
 };
 
-// Calls `visit` with every row of a tensor of four axes until it says no.
+// Calls `visit` with what every row of a tensor of four axes holds, or many rows of one number each, until it says no.
 template <class Visit>
 bool every_row(const Tensor& tensor, Visit visit) {
   const attest_tensor& view = tensor.view();
-  std::vector<double> row(static_cast<std::size_t>(view.shape[3]));
+  const bool many = view.shape[3] == 1;
+  constexpr Index most = 1024;
+  const Index rows = view.shape[2], at_once = many ? std::min(most, rows) : 1, width = view.shape[3];
+  std::vector<double> numbers(static_cast<std::size_t>(padded(at_once * width)));
   for (Index b = 0; b < view.shape[0]; ++b)
     for (Index h = 0; h < view.shape[1]; ++h)
-      for (Index i = 0; i < view.shape[2]; ++i) {
-        read_row(view, b, h, i, view.shape[3], row.data());
-        if (!visit(row)) return false;
+      for (Index i = 0; i < rows; i += at_once) {
+        const Index count = std::min(at_once, rows - i) * width;
+        if (many)
+          read_column(view, b, h, i, count, 0, numbers.data());
+        else
+          read_row(view, b, h, i, count, numbers.data());
+        std::fill(numbers.begin() + count, numbers.begin() + padded(count), 0.0);
+        if (!visit(products::grid(numbers.data(), padded(count)), many)) return false;
       }
   return true;
 }
@@ -143,9 +150,9 @@ bool every_row(const Tensor& tensor, Visit visit) {
 template <class Holds>
 bool all_rows(const Tensor& tensor, Rows& rows, Holds holds) {
   bool asked = false;
-  return every_row(tensor, [&](const std::vector<double>& row) {
+  return every_row(tensor, [&](const products::Grid& row, bool many) {
     const Rows before = rows;
-    if (!rows.take(row)) return false;
+    if (!rows.take(row, many)) return false;
     if (asked && rows == before) return true;
     asked = true;
     return holds();
@@ -156,8 +163,8 @@ bool all_rows(const Tensor& tensor, Rows& rows, Holds holds) {
 // nothing else read.
 bool first_rows_say_no(Scores scores, const Inputs& inputs) {
   const auto of_first = [](const Tensor& tensor, Rows& rows) {
-    return !every_row(tensor, [&](const std::vector<double>& row) {
-      rows.take(row);
+    return !every_row(tensor, [&](const products::Grid& row, bool many) {
+      rows.take(row, many);
       return false;
     });
   };
@@ -166,12 +173,9 @@ bool first_rows_say_no(Scores scores, const Inputs& inputs) {
 }
 
 bool take_bias(const Tensor& tensor, Multiples& bias) {
-  return every_row(tensor, [&bias](const std::vector<double>& row) {
-    for (const double x : row) {
-      if (!(x < infinity)) return false;
-      if (x > -infinity) bias.take(x);  // -inf excludes its key
-    }
-    return true;
+  return every_row(tensor, [&bias](const products::Grid& row, bool) {
+    bias.take(row);  // -inf excludes its key
+    return row.below_infinity;
   });
 }
 

@@ -42,6 +42,9 @@ SquareExtent square_sums(const double* a, Index stride, Index rows, Index column
 Extent magnitudes(const double* a, Index count) {
   return widest([&](auto loops) { return loops.magnitudes(a, count); });
 }
+Grid grid(const double* a, Index count) {
+  return widest([&](auto loops) { return loops.grid(a, count); });
+}
 double largest_square_sum(const double* a, Index stride, Index rows, Index columns) {
   return widest([&](auto loops) { return loops.largest_square_sum(a, stride, rows, columns); });
 }

@@ -18,6 +18,7 @@ struct Loops {
   static double largest_absolute_score(const double* q, const double* kt, Index kt_stride, Index d, Index keys);
   static SquareExtent square_sums(const double* a, Index stride, Index rows, Index columns);
   static Extent magnitudes(const double* a, Index count);
+  static Grid grid(const double* a, Index count);
   static double largest_square_sum(const double* a, Index stride, Index rows, Index columns);
   static void round_sums(const RoundRule& rule, const double* a, const double* b, double shift, Index count,
                          double* to);

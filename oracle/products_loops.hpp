@@ -105,6 +105,23 @@ Extent Loops<L>::magnitudes(const double* a, Index count) {
 }
 
 template <class L>
+Grid Loops<L>::grid(const double* a, Index count) {
+  L lowest = fill<L>(lane_infinity), top = fill<L>(0), total = top;
+  typename L::Bits below = top == top, above = below;
+  for (Index n = 0; n < count; n += lane_count) {
+    const L x = load<L>(a + n);
+    const typename L::Bits less = x<lane_infinity, more = x> - lane_infinity;
+    const L size = zero_unless(less & more, abs(x));
+    below &= less;
+    above &= more;
+    lowest = min(lowest, lowest_bit<L>(size));
+    top = max(top, size);
+    total += size;
+  }
+  return Grid{-largest(0.0 - lowest), largest(top), sum(total), bits_of(below) == 0xff, bits_of(above) == 0xff};
+}
+
+template <class L>
 double Loops<L>::largest_square_sum(const double* a, Index stride, Index rows, Index columns) {
   double top = 0;
   for (Index r = 0; r < rows; ++r) {

@@ -11,6 +11,7 @@
 #include "core/rng.hpp"
 #include "core/tensor.hpp"
 #include "oracle/decode.hpp"
+#include "oracle/last_bit.hpp"
 #include "oracle/loops.hpp"
 #include "oracle/numbers.hpp"
 
@@ -142,6 +143,10 @@ std::vector<double> run(std::uint64_t seed) {
   Loops<L>::prefixes_of_eight(v.data(), keys * columns / lane_count,
                               {eight.data(), eight.data() + lane_count, eight.data() + 2 * lane_count});
   append(all, std::vector<double>{ends.lo, ends.hi});
+  const Grid on = Loops<L>::grid(scores_of.data(), keys), of_bits = Loops<L>::grid(bias.data(), 2 * lane_count);
+  for (const Grid& each : {on, of_bits})
+    append(all, std::vector<double>{each.lowest_bit, each.largest, each.sum, double(each.below_infinity),
+                                    double(each.above_infinity)});
   for (const auto* values : {&full_lo, &full_hi, &p, &eight}) append(all, *values);
   for (const auto* values : {&w, &w2, &first, &second, &scaled, &squared}) append(all, *values);
   append(all, std::vector<double>{scores.z_max, scores.n, largest, weights.mass, weights.gain, squares.w, squares.p2,
@@ -180,6 +185,36 @@ TEST(Loops, GiveTheSameBitsWithAvx512) {
 #else
   GTEST_SKIP() << "built for one instruction set";
 #endif
+}
+
+// What a grid says is what its numbers say one by one, subnormal ones, zeros, infinities and NaN among them.
+TEST(Loops, FindTheGridOfNumbers) {
+  const double infinite = std::numeric_limits<double>::infinity();
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    std::vector<double> numbers(16);
+    for (std::size_t n = 0; n < numbers.size(); ++n) {
+      const std::uint64_t key = mix(seed * 16 + n);
+      numbers[n] =
+          std::ldexp(static_cast<double>(key % 64) - 32, static_cast<int>(mix(key) % 60) - (seed % 4 == 0 ? 1074 : 30));
+      if (seed % 5 == 0 && mix(key) % 40 == 1) numbers[n] = seed % 2 == 0 ? infinite : -infinite;
+      if (seed % 7 == 0 && mix(key) % 40 == 2) numbers[n] = std::nan("");
+    }
+    double lowest = infinite, largest = 0;
+    bool below = true, above = true;
+    for (const double x : numbers) {
+      below = below && x < infinite;
+      above = above && x > -infinite;
+      if (!std::isfinite(x) || x == 0) continue;
+      lowest = std::min(lowest, std::ldexp(1.0, last_bit(x)));
+      largest = std::max(largest, std::fabs(x));
+    }
+    const Grid found = grid(numbers.data(), 16);
+    EXPECT_EQ(found.lowest_bit, lowest) << seed;
+    EXPECT_EQ(found.largest, largest) << seed;
+    EXPECT_EQ(found.below_infinity, below) << seed;
+    EXPECT_EQ(found.above_infinity, above) << seed;
+  }
+  EXPECT_EQ(grid(std::vector<double>(8, -0.5).data(), 8).sum, 4);
 }
 
 // Every 16-bit number, in runs of every length.
