@@ -57,12 +57,12 @@ struct Rows {
 
   friend bool operator==(const Rows&, const Rows&) = default;
 
-  // Of one row, or of many of one number each. False where a number is not finite. A sum that some order rounds is too large for
-  // any format that has so fine a unit.
-  bool take(const products::Grid& row, bool many) {
-    if (!row.below_infinity || !row.above_infinity) return false;
-    elements.take(row);
-    largest_sum = std::max(largest_sum, many ? row.largest : row.sum);
+  // Of some rows, whose largest sum of magnitudes is `sum`. False where a number is not finite. A sum that is rounded, in whatever
+  // order, is too large for any format of so fine a unit.
+  bool take(const products::Grid& numbers, double sum) {
+    if (!numbers.below_infinity || !numbers.above_infinity) return false;
+    elements.take(numbers);
+    largest_sum = std::max(largest_sum, sum);
     return true;
   }
 };
@@ -124,35 +124,56 @@ class Scores {
   Multiples raw_, with_bias_;
 };
 
-// Calls `visit` with what every row of a tensor of four axes holds, or many rows of one number each, until it says no.
+constexpr Index all = std::numeric_limits<Index>::max();
+
+// Reads rows (b, h, first..first+rows) one behind the other.
+void read_rows(const attest_tensor& t, Index b, Index h, Index first, Index rows, double* to) {
+  const Index width = t.shape[3];
+  if (width == 1) return read_column(t, b, h, first, rows, 0, to);
+  if (t.strides[3] == 1 && t.strides[2] == width)
+    return read_strided(t, element_at(t, b, h, first, 0), 1, rows * width, to);
+  for (Index i = first; i < first + rows; ++i, to += width) read_row(t, b, h, i, width, to);
+}
+
+double largest_row_sum(const double* row, Index rows, Index width) {
+  double largest = 0;
+  for (const double* const end = row + rows * width; row != end; row += width) {
+    double sum = 0;
+    for (Index c = 0; c < width; ++c) sum += std::fabs(row[c]);
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+// Calls `visit` with what rows of a tensor of four axes hold, some at a time and `first` of them at first, until it says no.
 template <class Visit>
-bool every_row(const Tensor& tensor, Visit visit) {
+bool every_row(const Tensor& tensor, Index first, Visit visit) {
   const attest_tensor& view = tensor.view();
-  const bool many = view.shape[3] == 1;
   constexpr Index most = 1024;
-  const Index rows = view.shape[2], at_once = many ? std::min(most, rows) : 1, width = view.shape[3];
+  const Index rows = view.shape[2], width = view.shape[3],
+              at_once = std::clamp<Index>(most / std::max<Index>(width, 1), 1, std::max<Index>(rows, 1));
   std::vector<double> numbers(static_cast<std::size_t>(padded(at_once * width)));
   for (Index b = 0; b < view.shape[0]; ++b)
     for (Index h = 0; h < view.shape[1]; ++h)
-      for (Index i = 0; i < rows; i += at_once) {
-        const Index count = std::min(at_once, rows - i) * width;
-        if (many)
-          read_column(view, b, h, i, count, 0, numbers.data());
-        else
-          read_row(view, b, h, i, count, numbers.data());
-        std::fill(numbers.begin() + count, numbers.begin() + padded(count), 0.0);
-        if (!visit(products::grid(numbers.data(), padded(count)), many)) return false;
+      for (Index i = 0, count; i < rows; i += count) {
+        count = std::min({at_once, rows - i, first});
+        first = at_once;
+        read_rows(view, b, h, i, count, numbers.data());
+        std::fill(numbers.begin() + count * width, numbers.begin() + padded(count * width), 0.0);
+        if (!visit(products::grid(numbers.data(), padded(count * width)),
+                   largest_row_sum(numbers.data(), count, width)))
+          return false;
       }
   return true;
 }
 
-// Whether every row can be taken, and what was taken then `holds`. That is asked anew only where a row changed it.
+// Whether every row can be taken, and what was taken then `holds`. That is asked anew only where rows changed it.
 template <class Holds>
 bool all_rows(const Tensor& tensor, Rows& rows, Holds holds) {
   bool asked = false;
-  return every_row(tensor, [&](const products::Grid& row, bool many) {
+  return every_row(tensor, all, [&](const products::Grid& numbers, double sum) {
     const Rows before = rows;
-    if (!rows.take(row, many)) return false;
+    if (!rows.take(numbers, sum)) return false;
     if (asked && rows == before) return true;
     asked = true;
     return holds();
@@ -163,8 +184,8 @@ bool all_rows(const Tensor& tensor, Rows& rows, Holds holds) {
 // nothing else read.
 bool first_rows_say_no(Scores scores, const Inputs& inputs) {
   const auto of_first = [](const Tensor& tensor, Rows& rows) {
-    return !every_row(tensor, [&](const products::Grid& row, bool many) {
-      rows.take(row, many);
+    return !every_row(tensor, 1, [&](const products::Grid& numbers, double sum) {
+      rows.take(numbers, sum);
       return false;
     });
   };
@@ -173,9 +194,9 @@ bool first_rows_say_no(Scores scores, const Inputs& inputs) {
 }
 
 bool take_bias(const Tensor& tensor, Multiples& bias) {
-  return every_row(tensor, [&bias](const products::Grid& row, bool) {
-    bias.take(row);  // -inf excludes its key
-    return row.below_infinity;
+  return every_row(tensor, all, [&bias](const products::Grid& numbers, double) {
+    bias.take(numbers);  // -inf excludes its key
+    return numbers.below_infinity;
   });
 }
 

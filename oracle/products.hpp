@@ -21,10 +21,10 @@ struct Extent {
 };
 Extent magnitudes(const double* a, Index count);
 
-// Of the finite numbers among `count`, in whole lanes: the value of the lowest bit of any, infinite where all are 0, the largest
-// magnitude, and the sum of magnitudes. And whether none is NaN or +inf, and none -inf.
+// Of the finite numbers among `count`, in whole lanes: the value of the lowest bit of any, infinite where all are 0, and the largest
+// magnitude. And whether none is NaN or +inf, and none -inf.
 struct Grid {
-  double lowest_bit, largest, sum;
+  double lowest_bit, largest;
   bool below_infinity, above_infinity;
 };
 Grid grid(const double* a, Index count);

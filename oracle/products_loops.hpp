@@ -106,7 +106,7 @@ Extent Loops<L>::magnitudes(const double* a, Index count) {
 
 template <class L>
 Grid Loops<L>::grid(const double* a, Index count) {
-  L lowest = fill<L>(lane_infinity), top = fill<L>(0), total = top;
+  L lowest = fill<L>(lane_infinity), top = fill<L>(0);
   typename L::Bits below = top == top, above = below;
   for (Index n = 0; n < count; n += lane_count) {
     const L x = load<L>(a + n);
@@ -116,9 +116,8 @@ Grid Loops<L>::grid(const double* a, Index count) {
     above &= more;
     lowest = min(lowest, lowest_bit<L>(size));
     top = max(top, size);
-    total += size;
   }
-  return Grid{-largest(0.0 - lowest), largest(top), sum(total), bits_of(below) == 0xff, bits_of(above) == 0xff};
+  return Grid{-largest(0.0 - lowest), largest(top), bits_of(below) == 0xff, bits_of(above) == 0xff};
 }
 
 template <class L>
