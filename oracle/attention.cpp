@@ -342,7 +342,7 @@ void add_statistics(const GetFull& full, const Results& results, Quick* quick, I
     statistics.largest_lambda = std::max(statistics.largest_lambda, Statistics::near_lambda);
     return;
   }
-  if (columns == 0 || full().has_no_spread(r)) return;
+  if (full().has_no_spread(r)) return;
   for (Index c = 0; c < columns; ++c) {
     if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;
     const double got = attest_load(&results.out, r.b, r.h, r.i, c);
@@ -506,7 +506,7 @@ Verdict AttentionOracle::judge_row_by_row(const Tensor& out, const Tensor& lse, 
 
 Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics* statistics, bool lanes) {
   const Results results(call_.numbers, out, lse);
-  if (!has_statistics_) statistics = nullptr;
+  if (!has_statistics_ || call_.dv == 0) statistics = nullptr;  // there is nothing to say
   const auto full = [this]() -> Full& { return this->full(); };
   if (call_.has_radii) return judge_slowly(out, lse);  // the quick levels know of points alone
   const JudgedRows rows(problem_);

@@ -32,9 +32,7 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
   spared_ = after_ && !before_ && m.lazy == 0 && !m.operand_cut ? m.u_weights : 0;
   const bool permitted = after_ || before_ || (how.normalise_after && how.sum_of_rounded);
   // With directed rounding, what may overflow is not judged, which takes the full formulas to say.
-  if (m.rounding == RoundingMode::directed || m.output != out_format || !permitted || call.keys < 1 || call.d < 1 ||
-      call.dv < 1)
-    return;
+  if (m.rounding == RoundingMode::directed || m.output != out_format || !permitted || call.keys < 1) return;
 
   columns_ = padded(call.dv);
   groups_ = columns_ / lane_count;
@@ -51,7 +49,8 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
   constexpr Index most_scores = Index{1} << 22;
   max_rows_ = std::min(most_rows, std::max<Index>(1, call.group * call.rows));
   if (max_rows_ * stride_ > most_scores) max_rows_ = std::max<Index>(1, most_scores / stride_);
-  near_first_ = spreads_ == Spreads::near && tiles_ == 1;
+  near_first_ = spreads_ == Spreads::near && tiles_ == 1 && call.d > 0;
+  at_once_ = spreads_ != Spreads::none && !near_first_ && call.d > 0;
   place_buffers();
   score_rule_ = {m.scale,
                  m.softcap,
@@ -62,7 +61,7 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
                  m.u_bias,
                  m.u_softmax};
   if (m.exact_scores) score_rule_ = {m.scale, m.softcap, m.softcap_before_bias, 0, 0, 0, 0, 0};
-  if (spreads_ != Spreads::none && !near_first_) prepare_spreads();
+  if (at_once_) prepare_spreads();
 }
 
 void Quick::average(std::span<const RowIndex> rows) {
@@ -89,8 +88,7 @@ void Quick::average(std::span<const RowIndex> rows) {
   // Step by step for all rows: a processor has the next row to work on while the sums of one are folded.
   for (Index n = 0; n < count; ++n) score(n);
   for (Index n = 0; n < count; ++n) weigh(n);
-  const bool at_once = spreads_ != Spreads::none && !near_first_;
-  for (Index n = 0; n < count && at_once; ++n) square_row(n);
+  for (Index n = 0; n < count && at_once_; ++n) square_row(n);
 
   for (Index tile = 0; tile < tiles_; ++tile) {
     load_values(tile);
@@ -98,7 +96,7 @@ void Quick::average(std::span<const RowIndex> rows) {
     for (Index n = 0; n < count; n += 4)
       products::values(p_ + n * stride_ + at, m_ + n * stride_ + at, stride_, std::min<Index>(4, count - n), v_, keys,
                        columns_, y_ + n * columns_, reach_ + n * columns_, tile > 0);
-    if (at_once) add_moments(count, tile);
+    if (at_once_) add_moments(count, tile);
   }
 }
 
@@ -114,11 +112,10 @@ Quick::Reach Quick::reach(Index n, Index column) const noexcept {
 void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse) {
   average(rows);
   const auto count = static_cast<Index>(rows.size());
-  const bool at_once = spreads_ != Spreads::none && !near_first_;
   read_rows(out, rows, call_.dv, got_, columns_);
   for (Index n = 0; n < count; ++n) accept(n, got_ + n * columns_);
-  for (Index n = 0; n < count && at_once; ++n) measure(n, got_ + n * columns_);
-  for (Index n = 0; n < count && at_once; ++n)
+  for (Index n = 0; n < count && at_once_; ++n) measure(n, got_ + n * columns_);
+  for (Index n = 0; n < count && spreads_ != Spreads::none && !near_first_; ++n)
     if (State& row = row_at(n); row.bounded && !row.has_spread) row.near_by_mean = near_by_mean_of(n);
   if (near_first_ && !near_by_mean(count)) look_closer(count);
   for (Index n = 0; n < count && attest_present(&lse); ++n) accept_lse(n, lse);
@@ -178,7 +175,7 @@ void Quick::score(Index n) {
                                                row.q_norm, top_bias, k_.norm));
     }
   }
-  if (row.bounded && spreads_ != Spreads::none && !near_first_) vary(row, n, z, bias);
+  if (row.bounded && at_once_) vary(row, n, z, bias);
 }
 
 const Quick::ForCount& Quick::for_count(double n) {

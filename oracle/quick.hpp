@@ -91,7 +91,7 @@ class Quick {
   struct State {
     RowIndex at;
     bool bounded, all, lse, has_spread, empty;
-    bool by_top;                  // bounded by top_
+    bool by_top;  // bounded by top_
     bool near_by_mean;
     bool takes_part;              // see takes_part(), once look_at_sums() was asked
     double q_norm, q_top;         // of the query: its Euclidean norm, at least, and its largest magnitude
@@ -162,6 +162,7 @@ class Quick {
   Format format_;
   Spreads spreads_;
   bool near_first_ = false;  // near_by_mean() before anything else
+  bool at_once_ = false;     // spreads of every row; of rows of no products there are none
   bool after_, before_, sum_rounded_only_;
   double spared_;  // at most what section 4 takes from t for the largest weight, which may be 1 before it is rounded
   double root_d_;

@@ -21,6 +21,7 @@ constexpr Index most_together = 4096;
 // processor.
 void Quick::read_rows(const attest_tensor& t, Index b, Index h, Index first, Index rows, Index count, double* to,
                       Index stride) {
+  if (count == 0) return;
   if (t.strides[3] == 1)
     return decode_padded({t.dtype, element_at(t, b, h, first, 0), rows, count, t.strides[2]}, to, stride);
   for (Index i = first; i < first + rows; ++i, to += stride) {
@@ -115,7 +116,7 @@ void Quick::load_values(Index tile) {
   if (spreads_ == Spreads::none) return;
   if (!value_scale_known_) choose_value_scale();
   value_scale_known_ = true;
-  if (!near_first_) scale_values(tile);
+  if (at_once_) scale_values(tile);
 }
 
 void Quick::load_queries(std::span<const RowIndex> rows) {

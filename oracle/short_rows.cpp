@@ -79,7 +79,7 @@ bool ShortRows::speaks_of(const Quick& quick, const Call& call, Quick::Spreads s
   return rows >= least_rows && call.keys <= products::short_keys && call.keys * (call.d + call.dv) <= most_products &&
          quick.max_rows() > 0 && spreads != Quick::Spreads::near && !m.merges_widen() && !m.arithmetic.normalise_lse &&
          !(call.has_bias && m.softcap > 0 && !m.softcap_before_bias) &&
-         !(spreads != Quick::Spreads::none && m.operand_rounds);
+         (spreads == Quick::Spreads::none || (call.d > 0 && !m.operand_rounds));
 }
 
 ShortRows::ShortRows(Quick& quick, const Call& call, Quick::Spreads spreads, Format out_format,
