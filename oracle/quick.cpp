@@ -160,7 +160,7 @@ void Quick::score(Index n) {
   const bool bias_is_number = bias == nullptr || std::none_of(bias, bias + call_.keys, [](double x) { return x != x; });
   // What a bias of -inf excludes must not overflow: section 5.
   if (row.n == 0 && bias != nullptr && k_finite_ && bias_is_number && row.q_norm < infinity && !row.empty)
-    row.empty = !largest_score(row.q_norm * k_.norm * (1 + 1e-9), row.q_norm, 0, k_.norm).overflow();
+    row.closed_by_bias = !largest_score(row.q_norm * k_.norm * (1 + 1e-9), row.q_norm, 0, k_.norm).overflow();
   if (row.n > 0 && k_finite_ && bias_is_number && std::fabs(row.z_max) < infinity) {
     // A bias of -inf under a final softcap is a score of its own: left to the full formulas.
     const bool odd = bias != nullptr && m.softcap > 0 && !m.softcap_before_bias;

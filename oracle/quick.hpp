@@ -49,7 +49,9 @@ class Quick {
   [[nodiscard]] bool accepts_lse(Index n) const noexcept { return rows_[n].lse; }
   // That masks, or a bias of -inf, leave no key to the n-th row, whose query is finite and whose excluded scores are. False proves
   // nothing.
-  [[nodiscard]] bool is_empty(Index n) const noexcept { return rows_[n].empty; }
+  [[nodiscard]] bool is_empty(Index n) const noexcept { return rows_[n].empty || rows_[n].closed_by_bias; }
+  // That masks alone do.
+  [[nodiscard]] bool is_masked(Index n) const noexcept { return rows_[n].empty; }
   // Of the n-th row, if it `has_spread`: its share of T, and bits of the elements that need a lambda of at most
   // near_lambda, with the largest that one of these may need.
   [[nodiscard]] bool has_spread(Index n) const noexcept { return rows_[n].has_spread; }
@@ -92,7 +94,7 @@ class Quick {
     RowIndex at;
     bool bounded, all, lse, has_spread, empty;
     bool by_top;  // bounded by top_
-    bool near_by_mean;
+    bool near_by_mean, closed_by_bias;
     bool takes_part;              // see takes_part(), once look_at_sums() was asked
     double q_norm, q_top;         // of the query: its Euclidean norm, at least, and its largest magnitude
     double n, z_max, mass, gain;  // keys, zmax, sum p, sum p (1 - e^-d)
