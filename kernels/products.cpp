@@ -40,6 +40,7 @@ bool scaled_dots_in_place(const Call& call, Index sample, Index kv_head, Index j
 namespace {
 
 bool all_finite(const RowsAt<float>& values, Index n, Index dv) noexcept {
+  if (values.step == dv) return loops().finite(values.data, n * dv);
   for (Index j = 0; j < n; ++j)
     if (!loops().finite(values.data + j * values.step, dv)) return false;
   return true;

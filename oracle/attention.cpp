@@ -17,6 +17,7 @@
 #include "oracle/quick.hpp"
 #include "oracle/row.hpp"
 #include "oracle/second_look.hpp"
+#include "oracle/short_rows.hpp"
 #include "oracle/statistical.hpp"
 
 namespace attest::oracle {
@@ -91,7 +92,8 @@ struct AttentionOracle::Full {
 
   Row& at(const RowIndex& r) {
     const Index head = call.head_number(r.b, r.h);
-    if (facts_of != head) facts = head == of.finite_head_ ? HeadFacts{} : head_facts(call, r.b, call.kv_head(r.h));
+    if (facts_of != head)
+      facts = of.heads_finite_ || head == of.finite_head_ ? HeadFacts{} : head_facts(call, r.b, call.kv_head(r.h));
     facts_of = head;
     const Index number = row_number(r);
     if (row_of != number) row.evaluate(call, facts, r.b, r.h, r.i);
@@ -228,14 +230,15 @@ bool add_lse(Full& full, Tally& tally, const Results& results, const RowIndex& r
                    {r.b, r.h, r.i, 0});
 }
 
-// What becomes of rows to which masks leave no key, where the contract alone says it: what full() finds of one whose query is
+// What becomes of rows to which masks, or a bias of -inf, leave no key, where the contract alone says it: what full() finds of one whose query is
 // finite, of a head that is.
 class EmptyRows {
  public:
   explicit EmptyRows(const Call& call)
       : call_(call),
-        fixed_(!call.contract->mask_added && !call.has_bias && !call.numbers.operand_rounds &&
+        fixed_(!call.contract->mask_added && !call.numbers.operand_rounds &&
                call.contract->empty_row != EmptyRow::mean_v) {}
+  [[nodiscard]] bool settles() const noexcept { return fixed_; }
   // Of the rows that `quick` has just loaded.
   [[nodiscard]] bool settles(const Quick& quick, Index n) const {
     return fixed_ && quick.is_empty(n) && quick.head_finite();
@@ -299,6 +302,18 @@ bool judge_row(const GetFull& full, Tally& tally, const Results& results, const 
   return true;
 }
 
+// What a row of `short_rows` says, which is proven inside, and near where that is asked.
+void take_up(const ShortRows& short_rows, Index n, const Results& results, Index columns, Tally& tally,
+             Statistics* statistics) {
+  tally.accept(columns + (results.has_lse ? 1 : 0));
+  if (statistics == nullptr) return;
+  const ShortRows::Spread row = short_rows.spread(n);
+  statistics->elements += static_cast<Index>(row.finite);
+  statistics->squares += row.squares;
+  if (row.finite > 0) statistics->weights += row.weights;
+  statistics->largest_lambda = std::max(statistics->largest_lambda, row.largest / spread_margin * (1 + 1e-5));
+}
+
 // From so many keys on, what sums meet on their way may weigh more than what moments say of them.
 constexpr Index many_keys = 8;
 // Elements that a second look at T is at, spread evenly.
@@ -321,12 +336,17 @@ void add_statistics(const GetFull& full, const Results& results, Quick* quick, I
         std::max(statistics.largest_lambda, quick->spread(n).largest / spread_margin * (1 + 1e-5));
     if (quick->spread(n).all_near) return;
   }
-  if (statistics.largest_lambda > Statistics::stop_lambda || full().has_no_spread(r)) return;
+  if (statistics.largest_lambda > Statistics::stop_lambda) return;
+  // How little one needs is nothing that anybody asks.
+  if (quick != nullptr && quick->is_near_by_mean(n)) {
+    statistics.largest_lambda = std::max(statistics.largest_lambda, Statistics::near_lambda);
+    return;
+  }
+  if (full().has_no_spread(r)) return;
   for (Index c = 0; c < columns; ++c) {
     if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;
     const double got = attest_load(&results.out, r.b, r.h, r.i, c);
     if (!std::isfinite(got)) continue;
-    // How little one needs is nothing that anybody asks.
     const double enough = std::max(statistics.largest_lambda, Statistics::near_lambda);
     if (full().needs_at_most(r, c, results.out_round, got, enough)) {
       statistics.largest_lambda = enough;
@@ -477,16 +497,24 @@ bool few_weights(const Problem& problem, std::size_t rows, const Statistics& sta
 }  // namespace
 
 Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics* statistics) {
+  return judge(out, lse, statistics, true);
+}
+
+Verdict AttentionOracle::judge_row_by_row(const Tensor& out, const Tensor& lse, Statistics* statistics) {
+  return judge(out, lse, statistics, false);
+}
+
+Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics* statistics, bool lanes) {
   const Results results(call_.numbers, out, lse);
-  if (!has_statistics_) statistics = nullptr;
+  if (!has_statistics_ || call_.dv == 0) statistics = nullptr;  // there is nothing to say
   const auto full = [this]() -> Full& { return this->full(); };
   if (call_.has_radii) return judge_slowly(out, lse);  // the quick levels know of points alone
   const JudgedRows rows(problem_);
   const bool few = static_cast<Index>(rows.size()) * call_.dv < least_elements;
-  Quick quick(call_, format_of(out.dtype()),
-              statistics == nullptr ? Quick::Spreads::none
-              : few                 ? Quick::Spreads::near
-                                    : Quick::Spreads::near_and_t);
+  const Quick::Spreads spreads = statistics == nullptr ? Quick::Spreads::none
+                                 : few                 ? Quick::Spreads::near
+                                                       : Quick::Spreads::near_and_t;
+  Quick quick(call_, format_of(out.dtype()), spreads);
   if (quick.max_rows() == 0) {
     if (statistics != nullptr)
       for (const Index flat : judged_rows(problem_))
@@ -496,10 +524,31 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
   Tally tally;
   Block block;
   EmptyRows empty(call_);
+  bool heads_finite = problem_.rows == 0 && rows.size() > 0;
+  std::optional<ShortRows> short_rows;
+  if (lanes && ShortRows::speaks_of(quick, call_, spreads, rows.size()))
+    short_rows.emplace(quick, call_, spreads, format_of(out.dtype()), results.out, results.lse);
   for (std::size_t next = 0; next < rows.size();) {
+    // Once it is known that not all is wide, whatever a row of few keys says is counted alike.
+    if (short_rows && short_rows->speaks() && !tally.all_wide() &&
+        short_rows->settles(problem_, rows, next, empty.settles())) {
+      Index n = 0;
+      for (const RowIndex& row : short_rows->rows()) {
+        if (!short_rows->is_empty(n))
+          take_up(*short_rows, n, results, call_.dv, tally, statistics);
+        else if (!empty.judge(tally, results, row, call_.dv))
+          return tally.verdict();
+        ++n;
+      }
+      next += static_cast<std::size_t>(n);
+      continue;
+    }
     next = block.take(problem_, rows, next, quick.max_rows());
     quick.load(block.rows(), results.out, results.lse);
-    if (quick.head_finite()) finite_head_ = call_.head_number(block.rows()[0].b, block.rows()[0].h);
+    if (quick.head_finite())
+      finite_head_ = call_.head_number(block.rows()[0].b, block.rows()[0].h);
+    else
+      heads_finite = false;
     Index n = 0;
     for (const RowIndex& row : block.rows()) {
       if (empty.settles(quick, n)) {  // the tiers say nothing of it
@@ -512,6 +561,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
       ++n;
     }
   }
+  heads_finite_ = heads_finite_ || heads_finite;
   if (statistics != nullptr && few_weights(problem_, rows.size(), *statistics)) statistics->elements = 0;
   return tally.open() ? judge_slowly(out, lse) : tally.verdict();
 }

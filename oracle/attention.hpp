@@ -32,6 +32,9 @@ class AttentionOracle final : public Oracle {
   // whole hull of its values. Counts.wide is all of judged for the latter and 0 for any other verdict.
   // Fills in `statistics`, if given, for the rows judged; the verdict is the rigorous tier's, with or without.
   Verdict judge(const Tensor& out, const Tensor& lse, Statistics* statistics = nullptr) override;
+  // The same without rows beside each other in lanes: what judge() must agree with, and with what it says of `statistics` to the
+  // last bit.
+  Verdict judge_row_by_row(const Tensor& out, const Tensor& lse, Statistics* statistics = nullptr);
   // The same by the full formulas for every element: what judge() must agree with.
   Verdict judge_slowly(const Tensor& out, const Tensor& lse);
 
@@ -55,11 +58,13 @@ class AttentionOracle final : public Oracle {
   // What the full formulas know: made where the quick levels leave something open.
   struct Full;
   Full& full();
+  Verdict judge(const Tensor& out, const Tensor& lse, Statistics* statistics, bool lanes);
 
   const Problem& problem_;
   Call call_;
   bool has_statistics_;
-  Index finite_head_ = -1;  // a key/value head known to hold finite values only
+  Index finite_head_ = -1;     // a key/value head known to hold finite values only
+  bool heads_finite_ = false;  // whether all of them are known to
   std::unique_ptr<Full> full_;
 };
 

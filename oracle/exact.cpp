@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "oracle/call.hpp"
+#include "oracle/lanes.hpp"
 #include "oracle/last_bit.hpp"
 #include "oracle/numbers.hpp"
+#include "oracle/products.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -27,13 +29,13 @@ struct Multiples {
 
   static Multiples of(double x) {
     Multiples multiples;
-    multiples.take(x);
+    if (x != 0) multiples = {last_bit(x), std::fabs(x)};
     return multiples;
   }
-  void take(double x) {
-    if (x == 0) return;
-    unit = std::min(unit, last_bit(x));
-    most = std::max(most, std::fabs(x));
+  void take(const products::Grid& numbers) {
+    if (numbers.largest == 0) return;
+    unit = std::min(unit, last_bit(numbers.lowest_bit));
+    most = std::max(most, numbers.largest);
   }
   [[nodiscard]] Multiples times(double power_of_two) const {
     if (most == 0) return {};
@@ -55,14 +57,11 @@ struct Rows {
 
   friend bool operator==(const Rows&, const Rows&) = default;
 
-  // False where a number is not finite.
-  bool take(const std::vector<double>& row) {
-    double sum = 0;
-    for (const double x : row) {
-      if (!(std::fabs(x) < infinity)) return false;
-      elements.take(x);
-      sum += std::fabs(x);
-    }
+  // Of some rows, whose largest sum of magnitudes is `sum`. False where a number is not finite. A sum that is rounded, in whatever
+  // order, is too large for any format of so fine a unit.
+  bool take(const products::Grid& numbers, double sum) {
+    if (!numbers.below_infinity || !numbers.above_infinity) return false;
+    elements.take(numbers);
     largest_sum = std::max(largest_sum, sum);
     return true;
   }
@@ -125,27 +124,56 @@ class Scores {
   Multiples raw_, with_bias_;
 };
 
-// Calls `visit` with every row of a tensor of four axes until it says no.
+constexpr Index all = std::numeric_limits<Index>::max();
+
+// Reads rows (b, h, first..first+rows) one behind the other.
+void read_rows(const attest_tensor& t, Index b, Index h, Index first, Index rows, double* to) {
+  const Index width = t.shape[3];
+  if (width == 1) return read_column(t, b, h, first, rows, 0, to);
+  if (t.strides[3] == 1 && t.strides[2] == width)
+    return read_strided(t, element_at(t, b, h, first, 0), 1, rows * width, to);
+  for (Index i = first; i < first + rows; ++i, to += width) read_row(t, b, h, i, width, to);
+}
+
+double largest_row_sum(const double* row, Index rows, Index width) {
+  double largest = 0;
+  for (const double* const end = row + rows * width; row != end; row += width) {
+    double sum = 0;
+    for (Index c = 0; c < width; ++c) sum += std::fabs(row[c]);
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+// Calls `visit` with what rows of a tensor of four axes hold, some at a time and `first` of them at first, until it says no.
 template <class Visit>
-bool every_row(const Tensor& tensor, Visit visit) {
+bool every_row(const Tensor& tensor, Index first, Visit visit) {
   const attest_tensor& view = tensor.view();
-  std::vector<double> row(static_cast<std::size_t>(view.shape[3]));
+  constexpr Index most = 1024;
+  const Index rows = view.shape[2], width = view.shape[3],
+              at_once = std::clamp<Index>(most / std::max<Index>(width, 1), 1, std::max<Index>(rows, 1));
+  std::vector<double> numbers(static_cast<std::size_t>(padded(at_once * width)));
   for (Index b = 0; b < view.shape[0]; ++b)
     for (Index h = 0; h < view.shape[1]; ++h)
-      for (Index i = 0; i < view.shape[2]; ++i) {
-        read_row(view, b, h, i, view.shape[3], row.data());
-        if (!visit(row)) return false;
+      for (Index i = 0, count; i < rows; i += count) {
+        count = std::min({at_once, rows - i, first});
+        first = at_once;
+        read_rows(view, b, h, i, count, numbers.data());
+        std::fill(numbers.begin() + count * width, numbers.begin() + padded(count * width), 0.0);
+        if (!visit(products::grid(numbers.data(), padded(count * width)),
+                   largest_row_sum(numbers.data(), count, width)))
+          return false;
       }
   return true;
 }
 
-// Whether every row can be taken, and what was taken then `holds`. That is asked anew only where a row changed it.
+// Whether every row can be taken, and what was taken then `holds`. That is asked anew only where rows changed it.
 template <class Holds>
 bool all_rows(const Tensor& tensor, Rows& rows, Holds holds) {
   bool asked = false;
-  return every_row(tensor, [&](const std::vector<double>& row) {
+  return every_row(tensor, all, [&](const products::Grid& numbers, double sum) {
     const Rows before = rows;
-    if (!rows.take(row)) return false;
+    if (!rows.take(numbers, sum)) return false;
     if (asked && rows == before) return true;
     asked = true;
     return holds();
@@ -156,8 +184,8 @@ bool all_rows(const Tensor& tensor, Rows& rows, Holds holds) {
 // nothing else read.
 bool first_rows_say_no(Scores scores, const Inputs& inputs) {
   const auto of_first = [](const Tensor& tensor, Rows& rows) {
-    return !every_row(tensor, [&](const std::vector<double>& row) {
-      rows.take(row);
+    return !every_row(tensor, 1, [&](const products::Grid& numbers, double sum) {
+      rows.take(numbers, sum);
       return false;
     });
   };
@@ -166,12 +194,9 @@ bool first_rows_say_no(Scores scores, const Inputs& inputs) {
 }
 
 bool take_bias(const Tensor& tensor, Multiples& bias) {
-  return every_row(tensor, [&bias](const std::vector<double>& row) {
-    for (const double x : row) {
-      if (!(x < infinity)) return false;
-      if (x > -infinity) bias.take(x);  // -inf excludes its key
-    }
-    return true;
+  return every_row(tensor, all, [&bias](const products::Grid& numbers, double) {
+    bias.take(numbers);  // -inf excludes its key
+    return numbers.below_infinity;
   });
 }
 

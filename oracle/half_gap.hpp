@@ -13,6 +13,15 @@ ATTEST_LANE_FN L power_of(const L& x) {
   return bits_as<L>(bits_as<typename L::Bits>(x) & 0x7ff0000000000000);
 }
 
+// The value of the lowest bit of |x|; infinity of 0.
+template <class L>
+ATTEST_LANE_FN L lowest_bit(const L& size) {
+  using Bits = typename L::Bits;
+  const Bits bits = bits_as<Bits>(size);
+  const L rest = zero_unless((bits & 0xfffffffffffff) != Bits(0), bits_as<L>(bits & (bits + Bits(-1))));
+  return select(size > L(0), size - rest, L(lane_infinity));
+}
+
 // Half the gap between `out` and its neighbour on the side of y, and no more: what rounding may have added.
 template <class L>
 ATTEST_LANE_FN L half_gap(const L& out, const L& y, double unit, double tiny) {

@@ -42,6 +42,9 @@ SquareExtent square_sums(const double* a, Index stride, Index rows, Index column
 Extent magnitudes(const double* a, Index count) {
   return widest([&](auto loops) { return loops.magnitudes(a, count); });
 }
+Grid grid(const double* a, Index count) {
+  return widest([&](auto loops) { return loops.grid(a, count); });
+}
 double largest_square_sum(const double* a, Index stride, Index rows, Index columns) {
   return widest([&](auto loops) { return loops.largest_square_sum(a, stride, rows, columns); });
 }
@@ -101,6 +104,12 @@ bool near_by_mean(const NearRule& rule, const double* y, const double* out, Inde
 void running_sums(const double* p, double scale, const double* v, Index keys, Index columns, const RunningSums& to,
                   bool add) {
   return widest([&](auto loops) { return loops.running_sums(p, scale, v, keys, columns, to, add); });
+}
+ShortTops short_scores(const ShortScoreRule& rule, const ShortLanes& rows) {
+  return widest([&](auto loops) { return loops.short_scores(rule, rows); });
+}
+void judge_short(const ShortRule& rule, const ShortLanes& rows) {
+  return widest([&](auto loops) { return loops.judge_short(rule, rows); });
 }
 void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to) {
   return widest([&](auto loops) { return loops.prefixes_of_eight(terms, n, to); });

@@ -3,6 +3,7 @@
 #include "oracle/decode.hpp"
 #include "oracle/lanes.hpp"
 #include "oracle/products.hpp"
+#include "oracle/short_rule.hpp"
 
 namespace attest::oracle::products {
 
@@ -17,6 +18,7 @@ struct Loops {
   static double largest_absolute_score(const double* q, const double* kt, Index kt_stride, Index d, Index keys);
   static SquareExtent square_sums(const double* a, Index stride, Index rows, Index columns);
   static Extent magnitudes(const double* a, Index count);
+  static Grid grid(const double* a, Index count);
   static double largest_square_sum(const double* a, Index stride, Index rows, Index columns);
   static void round_sums(const RoundRule& rule, const double* a, const double* b, double shift, Index count,
                          double* to);
@@ -43,6 +45,8 @@ struct Loops {
                            std::uint8_t* near);
   static void running_sums(const double* p, double scale, const double* v, Index keys, Index columns,
                            const RunningSums& to, bool add);
+  static ShortTops short_scores(const ShortScoreRule& rule, const ShortLanes& rows);
+  static void judge_short(const ShortRule& rule, const ShortLanes& rows);
   static void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to);
   static double weights(const double* z, double z_max, double* p, Index keys);
   static EndSums ends(const EndRule& rule, const double* z, const double* widths, double* lo, double* hi, Index keys);

@@ -3,6 +3,7 @@
 #include "oracle/full_loops.hpp"
 #include "oracle/products_loops.hpp"
 #include "oracle/running_loops.hpp"
+#include "oracle/short_loops.hpp"
 #include "oracle/spread_loops.hpp"
 
 template struct attest::oracle::products::Loops<attest::oracle::Pack<double, 4>>;

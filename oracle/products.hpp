@@ -21,6 +21,14 @@ struct Extent {
 };
 Extent magnitudes(const double* a, Index count);
 
+// Of the finite numbers among `count`, in whole lanes: the value of the lowest bit of any, infinite where all are 0, and the largest
+// magnitude. And whether none is NaN or +inf, and none -inf.
+struct Grid {
+  double lowest_bit, largest;
+  bool below_infinity, above_infinity;
+};
+Grid grid(const double* a, Index count);
+
 // The largest sum of squares of a row; NaN or infinite if an element is. Rows are padded.
 double largest_square_sum(const double* a, Index stride, Index rows, Index columns);
 

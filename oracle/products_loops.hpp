@@ -88,13 +88,36 @@ SquareExtent Loops<L>::square_sums(const double* a, Index stride, Index rows, In
 
 template <class L>
 Extent Loops<L>::magnitudes(const double* a, Index count) {
-  L top = fill<L>(0), total = top;
+  constexpr int chains = 4;  // that no number waits for the one before
+  L tops[chains], totals[chains];
+  for (int k = 0; k < chains; ++k) tops[k] = totals[k] = fill<L>(0);
+  const auto take = [&](int k, Index at) __attribute__((always_inline)) {
+    const L x = abs(load<L>(a + at));
+    tops[k] = max(tops[k], x);
+    totals[k] += x;
+  };
+  Index n = 0;
+  for (; n + chains * lane_count <= count; n += chains * lane_count)
+    for (int k = 0; k < chains; ++k) take(k, n + k * lane_count);
+  for (; n < count; n += lane_count) take(0, n);
+  const L top = max(max(tops[0], tops[1]), max(tops[2], tops[3]));
+  return Extent{largest(top), sum((totals[0] + totals[1]) + (totals[2] + totals[3]))};
+}
+
+template <class L>
+Grid Loops<L>::grid(const double* a, Index count) {
+  L lowest = fill<L>(lane_infinity), top = fill<L>(0);
+  typename L::Bits below = top == top, above = below;
   for (Index n = 0; n < count; n += lane_count) {
-    const L x = abs(load<L>(a + n));
-    top = max(top, x);
-    total += x;
+    const L x = load<L>(a + n);
+    const typename L::Bits less = x<lane_infinity, more = x> - lane_infinity;
+    const L size = zero_unless(less & more, abs(x));
+    below &= less;
+    above &= more;
+    lowest = min(lowest, lowest_bit<L>(size));
+    top = max(top, size);
   }
-  return Extent{largest(top), sum(total)};
+  return Grid{-largest(0.0 - lowest), largest(top), bits_of(below) == 0xff, bits_of(above) == 0xff};
 }
 
 template <class L>

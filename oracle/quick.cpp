@@ -32,9 +32,7 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
   spared_ = after_ && !before_ && m.lazy == 0 && !m.operand_cut ? m.u_weights : 0;
   const bool permitted = after_ || before_ || (how.normalise_after && how.sum_of_rounded);
   // With directed rounding, what may overflow is not judged, which takes the full formulas to say.
-  if (m.rounding == RoundingMode::directed || m.output != out_format || !permitted || call.keys < 1 || call.d < 1 ||
-      call.dv < 1)
-    return;
+  if (m.rounding == RoundingMode::directed || m.output != out_format || !permitted || call.keys < 1) return;
 
   columns_ = padded(call.dv);
   groups_ = columns_ / lane_count;
@@ -51,7 +49,8 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
   constexpr Index most_scores = Index{1} << 22;
   max_rows_ = std::min(most_rows, std::max<Index>(1, call.group * call.rows));
   if (max_rows_ * stride_ > most_scores) max_rows_ = std::max<Index>(1, most_scores / stride_);
-  near_first_ = spreads_ == Spreads::near && tiles_ == 1;
+  near_first_ = spreads_ == Spreads::near && tiles_ == 1 && call.d > 0;
+  at_once_ = spreads_ != Spreads::none && !near_first_ && call.d > 0;
   place_buffers();
   score_rule_ = {m.scale,
                  m.softcap,
@@ -62,7 +61,7 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
                  m.u_bias,
                  m.u_softmax};
   if (m.exact_scores) score_rule_ = {m.scale, m.softcap, m.softcap_before_bias, 0, 0, 0, 0, 0};
-  if (spreads_ != Spreads::none && !near_first_) prepare_spreads();
+  if (at_once_) prepare_spreads();
 }
 
 void Quick::average(std::span<const RowIndex> rows) {
@@ -84,13 +83,12 @@ void Quick::average(std::span<const RowIndex> rows) {
                        z_ + n * stride_ + tile * tile_keys_, stride_);
   }
   // One bound for all rows, where it is small.
-  top_ = largest_score(top_norm_ * k_norm_ * (1 + 1e-9), top_norm_, 0);
+  top_ = largest_score(top_norm_ * k_.norm * (1 + 1e-9), top_norm_, 0, k_.norm);
   one_top_ = !call_.has_bias && !top_.overflow() && top_.e < 1e-3;
   // Step by step for all rows: a processor has the next row to work on while the sums of one are folded.
   for (Index n = 0; n < count; ++n) score(n);
   for (Index n = 0; n < count; ++n) weigh(n);
-  const bool at_once = spreads_ != Spreads::none && !near_first_;
-  for (Index n = 0; n < count && at_once; ++n) square_row(n);
+  for (Index n = 0; n < count && at_once_; ++n) square_row(n);
 
   for (Index tile = 0; tile < tiles_; ++tile) {
     load_values(tile);
@@ -98,7 +96,7 @@ void Quick::average(std::span<const RowIndex> rows) {
     for (Index n = 0; n < count; n += 4)
       products::values(p_ + n * stride_ + at, m_ + n * stride_ + at, stride_, std::min<Index>(4, count - n), v_, keys,
                        columns_, y_ + n * columns_, reach_ + n * columns_, tile > 0);
-    if (at_once) add_moments(count, tile);
+    if (at_once_) add_moments(count, tile);
   }
 }
 
@@ -114,10 +112,11 @@ Quick::Reach Quick::reach(Index n, Index column) const noexcept {
 void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse) {
   average(rows);
   const auto count = static_cast<Index>(rows.size());
-  const bool at_once = spreads_ != Spreads::none && !near_first_;
   read_rows(out, rows, call_.dv, got_, columns_);
   for (Index n = 0; n < count; ++n) accept(n, got_ + n * columns_);
-  for (Index n = 0; n < count && at_once; ++n) measure(n, got_ + n * columns_);
+  for (Index n = 0; n < count && at_once_; ++n) measure(n, got_ + n * columns_);
+  for (Index n = 0; n < count && spreads_ != Spreads::none && !near_first_; ++n)
+    if (State& row = row_at(n); row.bounded && !row.has_spread) row.near_by_mean = near_by_mean_of(n);
   if (near_first_ && !near_by_mean(count)) look_closer(count);
   for (Index n = 0; n < count && attest_present(&lse); ++n) accept_lse(n, lse);
 }
@@ -159,6 +158,9 @@ void Quick::score(Index n) {
   row.z_max = sums.z_max;
   // A NaN in the bias would pass for a key that is not attended.
   const bool bias_is_number = bias == nullptr || std::none_of(bias, bias + call_.keys, [](double x) { return x != x; });
+  // What a bias of -inf excludes must not overflow: section 5.
+  if (row.n == 0 && bias != nullptr && k_finite_ && bias_is_number && row.q_norm < infinity && !row.empty)
+    row.closed_by_bias = !largest_score(row.q_norm * k_.norm * (1 + 1e-9), row.q_norm, 0, k_.norm).overflow();
   if (row.n > 0 && k_finite_ && bias_is_number && std::fabs(row.z_max) < infinity) {
     // A bias of -inf under a final softcap is a score of its own: left to the full formulas.
     const bool odd = bias != nullptr && m.softcap > 0 && !m.softcap_before_bias;
@@ -166,14 +168,14 @@ void Quick::score(Index n) {
         bias == nullptr ? 0 : products::largest_bias_above(z, bias, row.z_max - m.near - 180, stride_);
     if (!odd && one_top_) row.bounded = bound_by_top(row, n);
     if (!odd && !row.bounded) {
-      row.bounded = bound(row, largest_score(row.q_norm * k_norm_ * (1 + 1e-9), row.q_norm, top_bias));
+      row.bounded = bound(row, largest_score(row.q_norm * k_.norm * (1 + 1e-9), row.q_norm, top_bias, k_.norm));
       if (!row.bounded && tiles_ == 1)
         row.bounded = bound(row, largest_score((1 + 1e-9) * products::largest_absolute_score(
                                                                 q_ + n * d_stride_, kt_, kt_stride_, call_.d, stride_),
-                                               row.q_norm, top_bias));
+                                               row.q_norm, top_bias, k_.norm));
     }
   }
-  if (row.bounded && spreads_ != Spreads::none && !near_first_) vary(row, n, z, bias);
+  if (row.bounded && at_once_) vary(row, n, z, bias);
 }
 
 const Quick::ForCount& Quick::for_count(double n) {
@@ -201,12 +203,12 @@ const Quick::ForCount& Quick::for_count(double n) {
 }
 
 // An upper bound of a key's score and of its error.
-Score Quick::largest_score(double absolute_score, double query_norm, double top_bias) const {
+Score Quick::largest_score(double absolute_score, double query_norm, double top_bias, double k_norm) const {
   const Numbers& m = call_.numbers;
   const double tiny = 1e-153 * root_d_;  // what squares may have hidden
   query_norm += tiny;
-  absolute_score += tiny * k_norm_ * (1 + 1e-9);
-  return score_of(m, {root_d_ * query_norm, query_norm}, {absolute_score, absolute_score, root_d_ * k_norm_, k_norm_},
+  absolute_score += tiny * k_norm * (1 + 1e-9);
+  return score_of(m, {root_d_ * query_norm, query_norm}, {absolute_score, absolute_score, root_d_ * k_norm, k_norm},
                   std::copysign(top_bias, m.scale), ScoreBound::growing);
 }
 
@@ -312,17 +314,20 @@ void Quick::accept_lse(Index n, const attest_tensor& lse) {
   State& row = row_at(n);
   if (!row.bounded) return;
   const RowIndex& at = row.at;
+  row.lse = accepts_lse(row.z_max, row.mass, row.gain * row.accept.inverse_mass, row.accept.g,
+                        attest_load(&lse, at.b, at.h, at.i, 0), lse.dtype.bits == 64 ? Format::f64 : Format::f32);
+}
+
+bool Quick::accepts_lse(double z_max, double mass, double gain, double g, double value, Format type) const {
   const Numbers& m = call_.numbers;
-  const double ln_mass = std::log(row.mass), y = row.z_max + ln_mass, a = row.accept.g;
+  const double ln_mass = std::log(mass), y = z_max + ln_mass;
   const bool rounded = m.arithmetic.sum_of_rounded && m.weights_round;
   const double radius =
-      slack * (row.gain * row.accept.inverse_mass + a +
-               m.u_softmax * ((2 + (m.exp2 ? 3 : 0) + (m.merges ? 3 : 0)) * (std::fabs(row.z_max) + ln_mass + m.lazy) +
-                              2 * ln_mass) +
+      slack * (gain + g +
+               m.u_softmax *
+                   ((2 + (m.exp2 ? 3 : 0) + (m.merges ? 3 : 0)) * (std::fabs(z_max) + ln_mass + m.lazy) + 2 * ln_mass) +
                (rounded && !sum_rounded_only_ ? m.u_weights : 0));  // else d holds it already
-  const double value = attest_load(&lse, at.b, at.h, at.i, 0);
-  const Format type = lse.dtype.bits == 64 ? Format::f64 : Format::f32;
-  row.lse = std::fabs(value) < infinity && value >= round_to(type, y - radius) && value <= round_to(type, y + radius);
+  return std::fabs(value) < infinity && value >= round_to(type, y - radius) && value <= round_to(type, y + radius);
 }
 
 // Level 2, for the groups of eight columns that hold an element not yet accepted.

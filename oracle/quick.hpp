@@ -47,11 +47,16 @@ class Quick {
   }
   [[nodiscard]] bool accepts_row(Index n) const noexcept { return rows_[n].all; }
   [[nodiscard]] bool accepts_lse(Index n) const noexcept { return rows_[n].lse; }
-  // That masks leave no key to the n-th row, whose query is finite. False proves nothing.
-  [[nodiscard]] bool is_empty(Index n) const noexcept { return rows_[n].empty; }
+  // That masks, or a bias of -inf, leave no key to the n-th row, whose query is finite and whose excluded scores are. False proves
+  // nothing.
+  [[nodiscard]] bool is_empty(Index n) const noexcept { return rows_[n].empty || rows_[n].closed_by_bias; }
+  // That masks alone do.
+  [[nodiscard]] bool is_masked(Index n) const noexcept { return rows_[n].empty; }
   // Of the n-th row, if it `has_spread`: its share of T, and bits of the elements that need a lambda of at most
   // near_lambda, with the largest that one of these may need.
   [[nodiscard]] bool has_spread(Index n) const noexcept { return rows_[n].has_spread; }
+  // Of a row that has no spread: that no element needs more than near_lambda, by its mean alone. False proves nothing.
+  [[nodiscard]] bool is_near_by_mean(Index n) const noexcept { return rows_[n].near_by_mean; }
   // What its row adds to Statistics::weights.
   [[nodiscard]] double weights(Index n) const noexcept { return rows_[n].weights; }
   [[nodiscard]] const products::SpreadSums& spread(Index n) const noexcept { return rows_[n].sums; }
@@ -74,6 +79,7 @@ class Quick {
   [[nodiscard]] bool proves_not_wide(Index n) const;
 
  private:
+  friend class ShortRows;  // which knows many rows by the formulas of one
   // What depends on the number of keys alone: mostly the same for all rows.
   struct ForCount {
     double n, r, r_most, blocks, a2, wrong_shift, ln_least, ln_most;  // R, least and most; of ln n
@@ -87,7 +93,8 @@ class Quick {
   struct State {
     RowIndex at;
     bool bounded, all, lse, has_spread, empty;
-    bool by_top;                  // bounded by top_
+    bool by_top;  // bounded by top_
+    bool near_by_mean, closed_by_bias;
     bool takes_part;              // see takes_part(), once look_at_sums() was asked
     double q_norm, q_top;         // of the query: its Euclidean norm, at least, and its largest magnitude
     double n, z_max, mass, gain;  // keys, zmax, sum p, sum p (1 - e^-d)
@@ -100,13 +107,17 @@ class Quick {
     products::SpreadSums sums;
   };
   State& row_at(Index n) { return rows_[n]; }
+  // The largest norm of a key, at least, and the largest square of an element.
+  struct KeyExtent {
+    double norm, top2;
+  };
   void place_buffers();
   const ForCount& for_count(double n);
   // Lower bounds of section 7, per row and per problem.
   void prepare_spreads();
   void prepare_spreads(ForCount& f) const;
   void vary(State& row, Index n, const double* z, const double* bias);
-  [[nodiscard]] double largest_tau(const State& row, double variance) const;
+  [[nodiscard]] double largest_tau(const State& row, double variance, const KeyExtent& k) const;
   // Of s^2, less than what y^2 scales, and the root of less than what remains for y = 0, whatever the moments.
   struct MeanPart {
     double per_mean2, absolute;
@@ -125,6 +136,7 @@ class Quick {
   // Where T is not asked: whether the term of s that y alone decides proves every element of the rows to be near; and what
   // the other terms say, where it does not.
   bool near_by_mean(Index rows);
+  bool near_by_mean_of(Index n);
   void look_closer(Index rows);
   static void read_rows(const attest_tensor& tensor, Index b, Index h, Index first, Index rows, Index count, double* to,
                         Index stride);
@@ -134,12 +146,14 @@ class Quick {
   void load_keys(Index tile);
   void load_values(Index tile);
   void score(Index n);
-  [[nodiscard]] Score largest_score(double absolute_score, double query_norm, double top_bias) const;
+  [[nodiscard]] Score largest_score(double absolute_score, double query_norm, double top_bias, double k_norm) const;
   bool bound(State& row, const Score& top);
   bool bound_by_top(State& row, Index n);
   void weigh(Index n);
   void accept(Index n, const double* got);
   void accept_lse(Index n, const attest_tensor& lse);
+  // Of a row: its largest score, sum p, and sum p (1 - e^-d) over that; g as products::AcceptRule has it.
+  [[nodiscard]] bool accepts_lse(double z_max, double mass, double gain, double g, double value, Format type) const;
   void look_again(State& row, Index n, const double* got);
   [[nodiscard]] bool leaves_out_value(Index n, double reach) const;
   [[nodiscard]] Index tile_size(Index tile) const noexcept {
@@ -150,6 +164,7 @@ class Quick {
   Format format_;
   Spreads spreads_;
   bool near_first_ = false;  // near_by_mean() before anything else
+  bool at_once_ = false;     // spreads of every row; of rows of no products there are none
   bool after_, before_, sum_rounded_only_;
   double spared_;  // at most what section 4 takes from t for the largest weight, which may be 1 before it is rounded
   double root_d_;
@@ -158,7 +173,8 @@ class Quick {
         groups_ = 0;
   Index b_ = -1, kv_ = -1, keys_tile_ = -1, values_tile_ = -1;
   bool k_finite_ = false, v_finite_ = false;
-  double k_norm_ = 0, k_top2_ = 0, v_top_ = 0, top_norm_ = 0;
+  double v_top_ = 0, top_norm_ = 0;
+  KeyExtent k_{};
   const ForCount* for_count_ = nullptr;  // the last one
   Score top_;                            // of the rows just loaded
   bool one_top_ = false;                 // whether it serves them all

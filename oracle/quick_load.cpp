@@ -21,6 +21,7 @@ constexpr Index most_together = 4096;
 // processor.
 void Quick::read_rows(const attest_tensor& t, Index b, Index h, Index first, Index rows, Index count, double* to,
                       Index stride) {
+  if (count == 0) return;
   if (t.strides[3] == 1)
     return decode_padded({t.dtype, element_at(t, b, h, first, 0), rows, count, t.strides[2]}, to, stride);
   for (Index i = first; i < first + rows; ++i, to += stride) {
@@ -99,8 +100,8 @@ void Quick::load_keys(Index tile) {
   }
   const products::SquareExtent squares = products::square_sums(kt_, kt_stride_, call_.d, whole);
   // Squares of tiny numbers underflow: what they may have hidden is below 1e-153.
-  k_norm_ = std::max(tile == 0 ? 0.0 : k_norm_, std::sqrt(squares.largest) + 1e-153 * root_d_);
-  k_top2_ = std::max(tile == 0 ? 0.0 : k_top2_, squares.largest_element);
+  k_.norm = std::max(tile == 0 ? 0.0 : k_.norm, std::sqrt(squares.largest) + 1e-153 * root_d_);
+  k_.top2 = std::max(tile == 0 ? 0.0 : k_.top2, squares.largest_element);
   k_finite_ = (tile == 0 || k_finite_) && squares.total < infinity;
 }
 
@@ -115,7 +116,7 @@ void Quick::load_values(Index tile) {
   if (spreads_ == Spreads::none) return;
   if (!value_scale_known_) choose_value_scale();
   value_scale_known_ = true;
-  if (!near_first_) scale_values(tile);
+  if (at_once_) scale_values(tile);
 }
 
 void Quick::load_queries(std::span<const RowIndex> rows) {
@@ -124,17 +125,26 @@ void Quick::load_queries(std::span<const RowIndex> rows) {
   for (Index n = 0; n < std::ssize(rows); ++n) {
     State& row = row_at(n);
     row.at = rows[static_cast<std::size_t>(n)];
-    row.bounded = row.by_top = row.all = row.lse = row.has_spread = row.empty = false;
-    double square = 0, top = 0;
-    for (Index c = 0; c < call_.d; ++c) {
-      const double x = q_[n * d_stride_ + c];
-      square += x * x;
-      top = std::max(top, std::fabs(x));
-    }
-    row.q_top = top;
-    row.q_norm = std::sqrt(square);
-    top_norm_ = std::max(top_norm_, row.q_norm);
+    row.bounded = row.by_top = row.all = row.lse = row.has_spread = row.empty = row.near_by_mean = row.closed_by_bias =
+        false;
   }
+  // Some rows beside each other, whose sums wait for none but their own.
+  in_groups<4>(std::ssize(rows), [&]<int Rows>(Index first) {
+    double square[Rows] = {}, top[Rows] = {};
+    const double* at = q_ + first * d_stride_;
+    for (Index c = 0; c < call_.d; ++c, ++at)
+      for (int r = 0; r < Rows; ++r) {
+        const double x = at[r * d_stride_];
+        square[r] += x * x;
+        top[r] = std::max(top[r], std::fabs(x));
+      }
+    for (int r = 0; r < Rows; ++r) {
+      State& row = row_at(first + r);
+      row.q_top = top[r];
+      row.q_norm = std::sqrt(square[r]);
+      top_norm_ = std::max(top_norm_, row.q_norm);
+    }
+  });
 }
 
 }  // namespace attest::oracle

@@ -78,7 +78,7 @@ bool Quick::surely_linear(const State& row, double least_weight) const {
   const Numbers& m = call_.numbers;
   const ForCount& f = *row.f;
   const double below = -std::log(least_weight) * (1 + 1e-9) + 1e-9, z = std::fabs(row.z_max) + below;
-  const double s = row.q_norm * k_norm_ * m.scale_magnitude;
+  const double s = row.q_norm * k_.norm * m.scale_magnitude;
   const products::VarianceRule& rule = variance_rule_;
   const double variance = rule.constant + square(f.a2 * row.z_max) / 3 +
                           (m.scaled_keys ? square(m.eta_scale * row.q_norm / m.u_softmax) : 0) +
@@ -89,7 +89,7 @@ bool Quick::surely_linear(const State& row, double least_weight) const {
     undivided +=
         m.u_softmax * ((2 + (m.exp2 ? 4 : 0)) * (row.z_most + m.lazy + f.ln_most + 1) + m.a3 * (f.ln_most + 1)) +
         (row.n + 3) * m.c_exp;
-  return largest_tau(row, variance * square(m.u_softmax)) <= linear_limit * slack &&
+  return largest_tau(row, variance * square(m.u_softmax), k_) <= linear_limit * slack &&
          undivided <= largest_undivided * slack;
 }
 

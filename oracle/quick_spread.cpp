@@ -54,6 +54,9 @@ Extreme largest_of(const attest_tensor& t, Index b, Index h, Index rows, Index c
                                        : Extreme{bits < 0x7C00, attest::decode_f16(half)};
 }
 
+// Less than near_lambda of s by more than is added to `largest` as it is told.
+constexpr double near_limit = Statistics::near_lambda * spread_margin * (1 - 1e-4);
+
 }  // namespace
 
 void Quick::prepare_spreads() {
@@ -102,15 +105,15 @@ void Quick::vary(State& row, Index n, const double* z, const double* bias) {
   rule.constant += square(row.f->a2 * row.z_max) / 3;
   if (m.scaled_keys && m.softcap == 0) rule.constant += square(m.eta_scale * row.q_norm * slack / m.u_softmax);
   const double most = products::variances(rule, z, bias, w_ + n * stride_, stride_);
-  row.has_spread =
-      largest_tau(row, most * square(m.u_softmax)) <= linear_limit && !shares_largest_weight(m, row.f->a2, row.z_max);
+  row.has_spread = largest_tau(row, most * square(m.u_softmax), k_) <= linear_limit &&
+                   !shares_largest_weight(m, row.f->a2, row.z_max);
 }
 
 // An upper bound of tau + tau1 of the keys that count, from the largest of the variances above: these took the least that
 // a score's products may be, and the fewest records.
-double Quick::largest_tau(const State& row, double variance) const {
+double Quick::largest_tau(const State& row, double variance, const KeyExtent& k) const {
   const Numbers& m = call_.numbers;
-  const double k_norm = k_norm_ * m.scale_magnitude, k_top = (std::sqrt(k_top2_) + 1e-153) * m.scale_magnitude;
+  const double k_norm = k.norm * m.scale_magnitude, k_top = (std::sqrt(k.top2) + 1e-153) * m.scale_magnitude;
   const double products = std::min({row.q_norm * k_top, row.q_top * k_norm, row.q_norm * k_norm});
   variance += square(m.u_acc * products) * ((m.d + 1) / 18 + (m.inexact_qk ? 1.0 / 3 : 0)) +
               square(m.c_exp) / 3 * row.n + square(m.eta_score) +
@@ -120,7 +123,7 @@ double Quick::largest_tau(const State& row, double variance) const {
         (2 * square(m.u_scale) + square(m.u_entered)) * square(products) / 3 + square(m.eta_entering * row.q_norm);
   double shared = m.u_softmax * row.f->a2 * (std::fabs(row.z_max) + row.e_most);
   if (m.scaled_queries)
-    shared += (m.u_scale * std::sqrt(2.0) + m.u_entered) * products + (m.eta_scale + m.eta_entering) * k_norm_;
+    shared += (m.u_scale * std::sqrt(2.0) + m.u_entered) * products + (m.eta_scale + m.eta_entering) * k.norm;
   return std::sqrt(variance) + shared / std::sqrt(3.0);
 }
 
@@ -231,24 +234,26 @@ void Quick::measure(Index n, const double* got) {
 }
 
 bool Quick::near_by_mean(Index rows) {
-  // Less than `limit` by more than is added to `largest` as it is told.
-  constexpr double limit = near_lambda * spread_margin * (1 - 1e-4);
   bool all_near = true;
   for (Index n = 0; n < rows; ++n) {
     State& row = row_at(n);
     if (!row.bounded) continue;
-    const MeanPart of_mean = mean_part(row, 0, 0);
-    const products::NearRule rule{.scale = value_scale_,
-                                  .per_mean2 = square(limit) * of_mean.per_mean2,
-                                  .absolute = square(limit * of_mean.absolute * value_scale_),
-                                  .gap = format_ == Format::f64 ? 0 : row.accept.unit,
-                                  .tiny = half_smallest_subnormal(format_)};
     row.has_spread = true;
-    row.sums = {.squares = 0, .finite = 0, .largest = limit, .all_near = true};
-    all_near &=
-        products::near_by_mean(rule, y_ + n * columns_, got_ + n * columns_, columns_, call_.dv, near_ + n * groups_);
+    row.sums = {.squares = 0, .finite = 0, .largest = near_limit, .all_near = true};
+    all_near &= near_by_mean_of(n);
   }
   return all_near;
+}
+
+bool Quick::near_by_mean_of(Index n) {
+  const State& row = row_at(n);
+  const MeanPart of_mean = mean_part(row, 0, 0);
+  const products::NearRule rule{.scale = value_scale_,
+                                .per_mean2 = square(near_limit) * of_mean.per_mean2,
+                                .absolute = square(near_limit * of_mean.absolute * value_scale_),
+                                .gap = format_ == Format::f64 ? 0 : row.accept.unit,
+                                .tiny = half_smallest_subnormal(format_)};
+  return products::near_by_mean(rule, y_ + n * columns_, got_ + n * columns_, columns_, call_.dv, near_ + n * groups_);
 }
 
 void Quick::look_closer(Index rows) {

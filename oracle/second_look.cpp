@@ -44,7 +44,8 @@ bool bound_squares(const Call& call, const Problem& problem, const Sample& sampl
       const RowIndex& r = block.rows()[static_cast<std::size_t>(at)];
       const double got = out.at(r.b, r.h, r.i, sample.column(n));
       double& square = bounds[static_cast<std::size_t>(n)];
-      if (!std::isfinite(got) || quick.is_empty(at)) square = no_square;
+      // Rows that a bias closes are left to the first round: what it takes up with them decides where T comes to lie.
+      if (!std::isfinite(got) || quick.is_masked(at)) square = no_square;
       if (square == no_square || !quick.knows(at) || !quick.takes_part(at)) continue;
       const double scale = quick.sums_scale(), mean = quick.reach(at, sample.column(n)).mean;
       const double error = std::fabs(got - mean) * scale;

@@ -1,7 +1,7 @@
 #pragma once
 // Body of RowLoops::decide, for the files that make it: interval_of() in lanes.
 #include "oracle/half_gap.hpp"
-#include "oracle/layer_norm/lane_root.hpp"
+#include "oracle/lane_root.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
 namespace attest::oracle::layer_norm {

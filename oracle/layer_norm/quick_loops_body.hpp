@@ -1,7 +1,7 @@
 #pragma once
 // Bodies of RowLoops, for the files that make it.
 #include "oracle/half_gap.hpp"
-#include "oracle/layer_norm/lane_root.hpp"
+#include "oracle/lane_root.hpp"
 #include "oracle/layer_norm/lane_sums.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 

@@ -1,22 +1,13 @@
 #pragma once
 // Body of RowLoops::accept_short, for the files that make it: eight rows of few elements at a time, a row in a lane.
 #include "oracle/half_gap.hpp"
-#include "oracle/layer_norm/lane_root.hpp"
+#include "oracle/lane_root.hpp"
 #include "oracle/layer_norm/lane_sums.hpp"
 #include "oracle/layer_norm/quick_loops_body.hpp"
 
 namespace attest::oracle::layer_norm {
 
 inline constexpr double short_up = 1 + 1e-6, short_bit = 0x1p-53;
-
-// The value of the lowest bit of |x|; infinity of 0.
-template <class L>
-ATTEST_LANE_FN L lowest_bit(const L& size) {
-  using Bits = typename L::Bits;
-  const Bits bits = bits_as<Bits>(size);
-  const L rest = zero_unless((bits & 0xfffffffffffff) != Bits(0), bits_as<L>(bits & (bits + Bits(-1))));
-  return select(size > L(0), size - rest, L(lane_infinity));
-}
 
 // Element j of eight rows.
 template <class L>

@@ -102,7 +102,8 @@ TEST_P(Levels, AgreeOnRowsWithoutKeys) {
   Totals totals;
   for (const char* masks :
        {"keep=closed", "keep=some_empty", "causal=1 align=bottom_right", "lengths=some_zero",
-        "keep=some_empty bias=empty_inf", "keep=closed values=huge:1", "keep=some_empty values=normal:1"})
+        "keep=some_empty bias=empty_inf", "keep=closed values=huge:1", "keep=some_empty values=normal:1",
+        "bias=empty_inf", "bias=empty_inf values=huge:1", "keep=some_empty bias=minus_inf softcap=2"})
     for (const EmptyRow rule : {EmptyRow::unspecified, EmptyRow::zero, EmptyRow::nan, EmptyRow::mean_v})
       for (const bool added : {false, true})
         for (const double planted : {0.0, 1.0, -0.0, HUGE_VAL, std::nan("")}) {
@@ -128,6 +129,32 @@ TEST_P(Levels, AgreeOnRowsWithoutKeys) {
           if (HasFailure()) return;
         }
   EXPECT_GE(totals.fails, 20);
+}
+
+// Rows of no products, whose scores are all 0 but for a bias, and rows that give a log-sum-exp alone.
+TEST_P(Levels, AgreeWithoutProductsOrColumns) {
+  Totals totals;
+  for (int n = 0; n < 300; ++n) {
+    const auto seed = static_cast<std::uint64_t>(n) * 57 + GetParam();
+    const Contract contract = emulator::draw_any_contract(named.policy, n % emulator::all_variants);
+    Problem problem = testing::draw_problem(dtype, seed);
+    if (n % 3 != 0) problem.d = 0;
+    if (n % 3 != 1) problem.dv = 0;
+    if (n % 2 == 0) problem.lse = n % 4 == 0 ? LseOutput::f64 : LseOutput::f32;
+    if (n % 5 == 0) problem.lq *= 9;
+    const Inputs inputs = materialise(problem);
+    Tensor out = make_out(problem), lse = make_lse(problem);
+    emulator::run(inputs, contract, emulator::draw_variant(contract, problem, seed), out, lse);
+    if (n % 7 == 3 && lse.present()) lse.set(0, 0, problem.lq - 1, 0, 3);
+    expect_same(contract, problem, inputs, out, lse, totals);
+    oracle::AttentionOracle oracle(contract, problem, inputs);
+    oracle::Statistics statistics;
+    testing::expect_same_verdict(oracle.judge(out, lse, &statistics), oracle.judge_slowly(out, lse));
+    EXPECT_EQ(statistics.elements, 0);
+    if (HasFailure()) return;
+  }
+  EXPECT_GE(totals.elements, 1000);
+  EXPECT_GE(totals.fails, 5);
 }
 
 // A poor exp may make the sum of the weights infinite: no level judges a finite number of such a row.

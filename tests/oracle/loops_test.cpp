@@ -11,6 +11,7 @@
 #include "core/rng.hpp"
 #include "core/tensor.hpp"
 #include "oracle/decode.hpp"
+#include "oracle/last_bit.hpp"
 #include "oracle/loops.hpp"
 #include "oracle/numbers.hpp"
 
@@ -29,6 +30,65 @@ constexpr Index keys = 24, columns = 16;
 template <class T>
 void append(std::vector<double>& all, const std::vector<T>& values) {
   all.insert(all.end(), values.begin(), values.end());
+}
+
+// Eleven rows of a few keys each, a row a lane: what they give, and how many are settled.
+template <class L>
+std::vector<double> run_short(std::uint64_t seed) {
+  constexpr Index stride = 16, rows = 11, d = 3, dv = 2;
+  const auto few = static_cast<Index>(1 + seed % short_keys);
+  const auto array = [&](Index count, double amplitude) { return some(seed = mix(seed), count * stride, amplitude); };
+  const Index by_keys = few * stride;
+  std::vector<double> q = array(d, 2), k = array(few * d, 2), v = array(few * dv, 3), got(dv * stride),
+                      bias = array(few, 1), open(static_cast<std::size_t>(by_keys), 0.0), z = array(few, 0),
+                      e = array(few, 0), variance = array(few, 0), each = array(9, 0);
+  for (Index n = 0; n < std::ssize(open); ++n)
+    if (mix(seed + static_cast<std::uint64_t>(n)) % 4 == 0)
+      open[static_cast<std::size_t>(n)] = -std::numeric_limits<double>::infinity();
+  std::uint8_t sound[2], settled[2];
+  const auto one = [&](Index n) { return each.data() + n * stride; };
+  const ShortLanes lanes{rows,        stride,
+                         few,         d,
+                         dv,          q.data(),
+                         k.data(),    v.data(),
+                         got.data(),  seed % 2 == 0 ? bias.data() : nullptr,
+                         open.data(), z.data(),
+                         e.data(),    variance.data(),
+                         one(0),      one(1),
+                         one(2),      one(3),
+                         one(4),      one(5),
+                         one(6),      one(7),
+                         one(8),      sound,
+                         settled};
+  const double softcap = seed % 3 == 0 ? 5 : 0;
+  const ShortTops tops = Loops<L>::short_scores(
+      {{0.5, softcap, true, 1e-6, 2e-6, 1e-4, 1e-5, 1e-6}, 300, true, {0, 1e-2, 2e-2, 3e-2, 4e-2, 5e-2}, 2, 1e-3, 1e-2},
+      lanes);
+  ShortRule rule{};
+  for (auto* table : {&rule.bounded, &rule.e_most, &rule.t, &rule.g, &rule.root_n, &rule.damping}) table->fill(0.5);
+  for (auto* table : {&rule.constant, &rule.cap, &rule.absolute_after, &rule.every, &rule.rounded, &rule.per_mean2,
+                      &rule.absolute, &rule.absolute_before})
+    for (std::size_t n = 0; n < table->size(); ++n) (*table)[n] = 0.1 * static_cast<double>(n);
+  rule.u_softmax = 1e-4;
+  rule.a1 = rule.a2 = rule.a3 = 2;
+  rule.spared = 1e-3;
+  rule.eta_after = 1e-6;
+  rule.unit = rule.gap = 0x1p-11;
+  rule.tiny = rule.half_subnormal = 0x1p-25;
+  rule.spreads = true;
+  rule.inverse_unit2 = rule.unit2 = rule.limit = 1;
+  rule.twice_eta_weights = 0.1;
+  rule.underflow_after = rule.underflow_before = rule.of_sum = rule.of_divisions = 1e-3;
+  rule.shares_limit = 1;
+  Loops<L>::judge_short(rule, lanes);
+  std::vector<double> all{tops.q_square, tops.q_element, tops.k_square, tops.k_element2,
+                          tops.z,        tops.bias,      tops.variance};
+  for (const auto* values : {&z, &e, &variance}) append(all, *values);
+  for (Index n = 0; n < rows; ++n)
+    if ((settled[n / lane_count] >> n % lane_count & 1) != 0)
+      for (Index at = 0; at < 9; ++at) all.push_back(one(at)[n]);
+  for (const std::uint8_t bits : {sound[0], sound[1], settled[0], settled[1]}) all.push_back(bits);
+  return all;
 }
 
 // What every loop makes of one row of numbers that depend on `seed`.
@@ -83,6 +143,10 @@ std::vector<double> run(std::uint64_t seed) {
   Loops<L>::prefixes_of_eight(v.data(), keys * columns / lane_count,
                               {eight.data(), eight.data() + lane_count, eight.data() + 2 * lane_count});
   append(all, std::vector<double>{ends.lo, ends.hi});
+  const Grid on = Loops<L>::grid(scores_of.data(), keys), of_bits = Loops<L>::grid(bias.data(), 2 * lane_count);
+  for (const Grid& each : {on, of_bits})
+    append(all, std::vector<double>{each.lowest_bit, each.largest, double(each.below_infinity),
+                                    double(each.above_infinity)});
   for (const auto* values : {&full_lo, &full_hi, &p, &eight}) append(all, *values);
   for (const auto* values : {&w, &w2, &first, &second, &scaled, &squared}) append(all, *values);
   append(all, std::vector<double>{scores.z_max, scores.n, largest, weights.mass, weights.gain, squares.w, squares.p2,
@@ -95,7 +159,9 @@ std::vector<double> run(std::uint64_t seed) {
 template <class L>
 void expect_same_bits() {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const std::vector<double> least = run<Lanes>(seed), wide = run<L>(seed);
+    std::vector<double> least = run<Lanes>(seed), wide = run<L>(seed);
+    append(least, run_short<Lanes>(seed));
+    append(wide, run_short<L>(seed));
     ASSERT_EQ(least.size(), wide.size());
     for (std::size_t n = 0; n < least.size(); ++n)
       ASSERT_EQ(std::memcmp(&least[n], &wide[n], sizeof(double)), 0) << "seed " << seed << " number " << n;
@@ -119,6 +185,35 @@ TEST(Loops, GiveTheSameBitsWithAvx512) {
 #else
   GTEST_SKIP() << "built for one instruction set";
 #endif
+}
+
+// What a grid says is what its numbers say one by one, subnormal ones, zeros, infinities and NaN among them.
+TEST(Loops, FindTheGridOfNumbers) {
+  const double infinite = std::numeric_limits<double>::infinity();
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    std::vector<double> numbers(16);
+    for (std::size_t n = 0; n < numbers.size(); ++n) {
+      const std::uint64_t key = mix(seed * 16 + n);
+      numbers[n] =
+          std::ldexp(static_cast<double>(key % 64) - 32, static_cast<int>(mix(key) % 60) - (seed % 4 == 0 ? 1074 : 30));
+      if (seed % 5 == 0 && mix(key) % 40 == 1) numbers[n] = seed % 2 == 0 ? infinite : -infinite;
+      if (seed % 7 == 0 && mix(key) % 40 == 2) numbers[n] = std::nan("");
+    }
+    double lowest = infinite, largest = 0;
+    bool below = true, above = true;
+    for (const double x : numbers) {
+      below = below && x < infinite;
+      above = above && x > -infinite;
+      if (!std::isfinite(x) || x == 0) continue;
+      lowest = std::min(lowest, std::ldexp(1.0, last_bit(x)));
+      largest = std::max(largest, std::fabs(x));
+    }
+    const Grid found = grid(numbers.data(), 16);
+    EXPECT_EQ(found.lowest_bit, lowest) << seed;
+    EXPECT_EQ(found.largest, largest) << seed;
+    EXPECT_EQ(found.below_infinity, below) << seed;
+    EXPECT_EQ(found.above_infinity, above) << seed;
+  }
 }
 
 // Every 16-bit number, in runs of every length.

@@ -1,7 +1,7 @@
 #pragma once
 #include "oracle/lanes.hpp"
 
-namespace attest::oracle::layer_norm {
+namespace attest::oracle {
 
 // Of each lane, rounded as IEEE 754 has it.
 template <class L>
@@ -24,4 +24,4 @@ ATTEST_LANE_FN L root(const L& x) {
       x);
 }
 
-}  // namespace attest::oracle::layer_norm
+}  // namespace attest::oracle
