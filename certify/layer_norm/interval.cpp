@@ -165,9 +165,10 @@ Interval Facts::element(std::size_t i) const {
   const Ball b = beta[i], rg = r * g_most;
   Ball folded_size;
   if (early) {
-    if (may_be_zero || not_below(rg, A.overflow)) permit("r gamma may overflow");
+    const Ball held = affine_loses_any ? r * (1 + A.u) + A.eta : r;
+    if (may_be_zero || not_below(held * g_most, A.overflow)) permit("r gamma may overflow");
     const Ball meets = folded ? larger_of(abs(mean) + dm, Ball(std::fabs(x[i]))) : reach;
-    if (affine_loses_any && (may_be_zero || not_below(larger_of(r, meets), A.overflow)))
+    if (affine_loses_any && (may_be_zero || not_below(larger_of(r, meets * (1 + N.u)), A.overflow)))
       permit("x, the mean or the reciprocal root may not fit the affine format");
     if (!vanishes) folded_size = magnitude * rg;
   }
@@ -215,7 +216,8 @@ Interval Facts::element(std::size_t i) const {
     if (flush_inputs && std::fabs(beta[i]) < smallest_normal(params)) more += abs(b);
     if (folded && !vanishes) {
       more += A.u * (folded_size + abs(b)) * (1 + A.u);
-      if (not_below(folded_size + abs(b), A.overflow)) permit("beta less m r gamma may overflow");
+      if (not_below(folded_size * (1 + compounded(8, A.u)) + abs(b), A.overflow))
+        permit("beta less m r gamma may overflow");
     }
     if (!(vanishes && beta[i] == 0)) y.widen(beta[i] != 0 || folded ? A.u : Ball(0), more);
     const Ball out_overflow = std::min(overflow_threshold(output), overflow_threshold(tensor));

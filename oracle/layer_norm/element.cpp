@@ -165,7 +165,7 @@ class Builder {
     if (m_.flush_inputs && std::fabs(e_.beta) < smallest_normal(m_.params)) more += std::fabs(beta);
     if (m_.form == NormForm::folded && !vanishes) {
       more += a.u * (folded_ + std::fabs(beta)) * (1 + a.u);
-      if (folded_ + std::fabs(beta) >= a.overflow) nonfinite_ = true;
+      if (folded_ * (1 + compounded(8, a.u)) + std::fabs(beta) >= a.overflow) nonfinite_ = true;
     }
     const bool exact = vanishes && beta == 0;
     if (exact) {
@@ -188,11 +188,13 @@ class Builder {
   void overflow_of_scale_first() {
     const Unit& a = m_.affine;
     folded_ = product(magnitude_, r_ * gamma_most_);
-    if (r_ * gamma_most_ >= a.overflow) nonfinite_ = true;
+    // As the affine format holds it, which may round it up.
+    const Wide r = affine_loses() ? r_ * (1 + a.u) + a.eta : r_;
+    if (r * gamma_most_ >= a.overflow) nonfinite_ = true;
     const Wide largest = m_.form == NormForm::folded
                              ? std::max(std::fabs(row_.mean) + row_.dm, static_cast<Wide>(std::fabs(e_.x)))
                              : reach_;
-    if (affine_loses() && std::max(r_, largest) >= a.overflow) nonfinite_ = true;
+    if (affine_loses() && std::max(r_, largest * (1 + m_.normalise.u)) >= a.overflow) nonfinite_ = true;
   }
 
   void scale_first() {

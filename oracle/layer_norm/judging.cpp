@@ -27,9 +27,7 @@ bool LayerNormOracle::decide_open_row(std::span<const double> got, std::span<std
 bool LayerNormOracle::judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict) {
   read(sum_out, row, got);
   const auto n = static_cast<std::size_t>(problem_.hidden);
-  bool equal = true;
-  for (std::size_t i = 0; i < n; ++i) equal &= got[i] == stored_[i];
-  if (equal) {
+  if (same_numbers(got.data(), stored_.data(), problem_.hidden)) {
     verdict.counts.judged += problem_.hidden;
     return true;
   }

@@ -65,9 +65,20 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
   rule_.u_product = slack * a.u;
   rule_.u_affine = slack * a.u;
   const double of_sum = precise_ ? 1.25 * bit : 8 * bit;
-  rule_.of_beta = (m_.affine_loses_params && !params.beta.empty() ? slack * a.u : 0) - of_sum;
+  // The scale's, its product with the difference, gamma's own with its offset, and where there are any that difference, a product with gamma and a sum with beta.
+  own_roundings_ =
+      precise_ ? 2.5 + (m_.rms ? 0 : 1) + (params.gamma.empty() ? 0 : 1) + (params.beta.empty() ? 0 : 1) : 16;
+  own_in_two_ = precise_ && offset ? bit : 0;
+  own_roundings_ += own_in_two_ / bit;
+  const double of_beta = m_.affine_loses_params && !params.beta.empty() ? slack * a.u : 0;
+  rule_.of_beta = of_beta - of_sum;
+  rule_.of_beta_in_two = of_beta - 0x1p-100;
   rule_.least_error = precise_ ? 0x1p-1069 : 0;
-  rule_.largest_beta_error = of_sum * largest_beta_ + rule_.least_error * (largest_gamma_ + 1);
+  // Of each gamma by itself where one is huge; of no product that is subnormal, which would be slow.
+  const bool huge = precise_ && largest_gamma_ > 0x1p50;
+  rule_.largest_beta_error = of_sum * largest_beta_ + (huge ? 0x1p-1019 : rule_.least_error * (largest_gamma_ + 1));
+  rule_.gamma_error = huge ? 0x1p-1019 : 0;
+  rule_.eta_product = a.eta;
   rule_.u_out = unit_roundoff(round_.tensor);
   // No double is half a step of subnormal doubles.
   rule_.eta_out = precise_ ? 0 : half_smallest_subnormal(round_.tensor);
@@ -77,6 +88,7 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
 QuickRow::~QuickRow() {
   LentRows::give(own_gamma_);
   LentRows::give(own_beta_);
+  LentRows::give(raised_);
 }
 
 QuickRow::Known QuickRow::enter(const SourceRow& row) {
@@ -91,6 +103,7 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
   whole_ = r_.variance + epsilon_;
   if (!(epsilon_ < 1e30) || !(whole_ < 1e290)) return known;
   known.narrow = is_narrow();
+  if (is_raised_ && !known.narrow) return {};
   if (known.narrow && m_.n == 1 && !m_.rms) {
     take_nothing_of_t();
     known.determined = true;
@@ -105,7 +118,7 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
   }
   if (known.determined) make_rule();
   // Smaller ones give infinities beside a huge beta alone.
-  if (known.narrow && precise_ && largest_gamma_ > 0x1p900 && m_.form != NormForm::scale_bias &&
+  if (known.narrow && precise_ && !is_raised_ && largest_gamma_ > 0x1p900 && m_.form != NormForm::scale_bias &&
       m_.form != NormForm::folded)
     bound_infinities();
   return known;
@@ -123,7 +136,8 @@ bool QuickRow::surely_lost(const SourceRow& row) const {
 void QuickRow::take_nothing_of_t() {
   rule_.mean = r_.x0;
   rule_.scale = 1;
-  rule_.turns = false;
+  rule_.turns = rule_.in_two = rule_.raised = false;
+  rule_.exact_mean = true;
   std::ranges::fill(rule_.constant, 0);
   std::ranges::fill(rule_.proportional, 0);
 }
@@ -135,9 +149,9 @@ double QuickRow::narrow_steps() const { return (4 * m_.additions + 64 + 32 * m_.
 bool QuickRow::is_narrow() const {
   if (!narrow_ || !(whole_ > 0x1p-100)) return false;
   if (!(r_.largest * 8 * m_.n < root_of_overflow_) || !(r_.largest + 1 < largest_of_narrow_)) return false;
-  const double largest = r_.largest / std::sqrt(whole_);
-  const double steps = narrow_steps();
-  return steps * (m_.one_pass_like ? std::max(largest, 4 * largest * largest) : largest) < little && steps < little;
+  const double steps = narrow_steps(), squares = r_.largest * r_.largest;
+  if (m_.one_pass_like && !(steps * 4 * squares < little * whole_)) return false;
+  return steps * steps * squares < little * little * whole_ && steps < little;
 }
 
 QuickRow::Known QuickRow::bounded_by_most() const {
@@ -202,27 +216,36 @@ void QuickRow::make_rule() {
     take_nothing_of_t();
     return;
   }
-  const double scale = precise_ ? static_cast<double>(1 / std::sqrt(static_cast<Wide>(r_.variance) + r_.variance_rest +
-                                                                    static_cast<Wide>(epsilon_)))
-                                : 1 / std::sqrt(whole);
+  const Wide wide_scale =
+      precise_ ? 1 / std::sqrt(static_cast<Wide>(r_.variance) + r_.variance_rest + static_cast<Wide>(epsilon_)) : 0;
+  const double scale = precise_ ? static_cast<double>(wide_scale) : 1 / std::sqrt(whole);
   rule_.mean = r_.mean;
   rule_.scale = scale;
+  rule_.exact_mean = r_.mean_error == 0 && r_.mean_rest == 0;
+  rule_.in_two = precise_;
+  rule_.raised = is_raised_;
+  rule_.mean_rest = r_.mean_rest;
+  rule_.scale_rest = static_cast<double>(wide_scale - scale);
   const double error =
       b.ed + (m_.flush ? 3 * n.eta : 0) + (m_.normalise_loses_source ? n.eta : 0) +
       (m_.normalise_loses_statistics ? n.u * std::max(0.0, std::fabs(r_.mean) - r_.mean_error) + n.eta : 0);
   // The reference's own: of x - mean, and relative to it.
   const double of_mean = r_.mean_error + std::fabs(r_.mean_rest);
-  const double own = (precise_ ? 5.5 * bit : 16 * bit) + r_.variance_error / whole;
+  const double own_in_two = r_.variance_error / whole + own_in_two_ + 0x1p-58,
+               own = own_roundings_ * bit + r_.variance_error / whole;
   const double relative = relative_error();
   const double late = 1 - 2 * a.u;  // what is rounded after t is a part of the end, and not of t
   const double magnitude = std::max(0.0, std::fabs(r_.mean) - r_.mean_error) * scale;
   // A radius of t: `reach` beside `stretch` |t| before it is widened, and what of it the reference is off by itself.
-  const auto constant_of = [&](double reach) {
-    const double constant = reach * (1 - relative) + n.eta + (magnitude > 1 ? of_magnitude_ * magnitude : 0);
+  const auto least_constant_of = [&](double reach) {
+    const double constant = reach * (1 - relative) + n.eta * (is_raised_ ? AcceptRowRule::raise : 1) +
+                            (magnitude > 1 ? of_magnitude_ * magnitude : 0);
     // Among subnormal doubles `slack` takes nothing off.
-    const double least = precise_ ? std::max(0.0, constant * late * slack - 0x1p-1070) : constant * late * slack;
-    return least - (of_mean * scale * up + (of_mean > 0 && precise_ ? 0x1p-1072 : 0));
+    return precise_ ? std::max(0.0, constant * late * slack - 0x1p-1070) : constant * late * slack;
   };
+  const double off_constant = of_mean * scale * up + (of_mean > 0 && precise_ ? 0x1p-1072 : 0),
+               off_constant_in_two = (r_.mean_error + 4 * bit * std::fabs(r_.mean_rest)) * scale * up + 0x1p-1070;
+  const auto constant_of = [&](double reach) { return least_constant_of(reach) - off_constant; };
   const auto proportional_of = [&](double stretch, double lost) {
     const double proportional = stretch * (1 - relative) + relative + of_reach_ + (magnitude > 1 ? 0 : of_magnitude_);
     return proportional * late * (proportional > 0 ? slack : up) - lost;
@@ -230,9 +253,15 @@ void QuickRow::make_rule() {
   // Of top, by (top / scale)^2 = 1 / (1 - minus_q), and of bottom.
   const auto put = [&](int line, double delta, double minus_q, double q) {
     const double far = minus_q < -0.125 ? -(1 - slack / std::sqrt(1 - minus_q)) : minus_q / 2;
-    const double near = q > 0.125 ? 1 - up / std::sqrt(1 + q) : q / (2 * (1 + q));
-    rule_.constant[line] = rule_.near_constant[line] = constant_of((delta + error) * scale / std::sqrt(1 + q));
+    // Of a small q without roots and quotients: 1 / sqrt(1 + q) is at least 1 - q/2, and 1 / (1 + q) at least 1 - q.
+    const bool small = q < 0x1p-10;
+    const double near = small ? q * (1 - q) / 2 : q > 0.125 ? 1 - up / std::sqrt(1 + q) : q / (2 * (1 + q));
+    const double bottom = small ? 1 - q / 2 : 1 / std::sqrt(1 + q);
+    const double constant = least_constant_of((delta + error) * scale * bottom);
+    rule_.constant[line] = rule_.near_constant[line] = constant - off_constant;
+    rule_.constant_in_two[line] = constant - off_constant_in_two;
     rule_.proportional[line] = proportional_of(std::min(far, near), own);
+    rule_.proportional_in_two[line] = rule_.proportional[line] + (own - own_in_two);
     rule_.near_proportional[line] = proportional_of(near, own);
   };
   rule_.turns = false;
@@ -242,14 +271,17 @@ void QuickRow::make_rule() {
     // Where cv is close to 1 nobody knows here which of both the whole takes.
     const bool unsure = b.joint && b.cv < 1;
     // Where no element is farther from the mean than that may be off, both ends are those of the larger root: D scale away, or more.
-    if (!unsure && std::sqrt(m_.n * (r_.variance + r_.variance_error)) * up <= b.dm * slack) {
+    if (!unsure && !is_raised_ && std::sqrt(m_.n * (r_.variance + r_.variance_error)) * up <= b.dm * slack) {
       std::ranges::fill(rule_.constant, constant_of((b.dm + error) * scale));
       std::ranges::fill(rule_.proportional, proportional_of(0, own));
+      rule_.in_two = false;
       return;
     }
     put(0, unsure ? 0 : b.dm, unsure ? 0 : (b.below + eps_low + flushed) / whole * slack,
         unsure ? 0 : (b.above + eps_high + flushed) / whole * slack);
     rule_.constant[1] = rule_.constant[0];
+    rule_.constant_in_two[1] = rule_.constant_in_two[0];
+    rule_.proportional_in_two[1] = rule_.proportional_in_two[0];
     return;
   }
   const double gain = std::max(0.0, m_.epsilon_lo - flushed - b.av);
@@ -294,7 +326,8 @@ bool QuickRow::row_bounds(const Bounds& b, bool most, RowBounds& row) const {
 }
 
 bool QuickRow::accept(std::span<const double> got, std::uint8_t* accepted) const {
-  return accept_row(rule_, row_->x.data(), gamma_, beta_, got.data(), static_cast<Index>(m_.n), accepted);
+  return accept_row(rule_, rule_.raised ? raised_.data() : row_->x.data(), gamma_, beta_, got.data(),
+                    static_cast<Index>(m_.n), accepted);
 }
 
 Wide QuickRow::difference(Index column) const {
@@ -335,7 +368,7 @@ bool QuickRow::surely_infinite(Index column, double got) const {
 
 bool QuickRow::surely_inside(const Element& element, double got) const {
   RowBounds row;
-  if ((m_.n == 1 && !m_.rms) || !row_bounds(least_, false, row)) return false;
+  if ((m_.n == 1 && !m_.rms) || is_raised_ || !row_bounds(least_, false, row)) return false;
   Element same = element;
   same.error = -0x1p-60 *
                static_cast<double>(std::fabs(element.d));  // what interval_of() adds for a reference that is no better

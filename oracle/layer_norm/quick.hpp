@@ -78,6 +78,9 @@ class QuickRow {
 
   [[nodiscard]] bool surely_lost(const SourceRow& row) const;
   bool refer(const SourceRow& row);
+  void refer_precisely(const double* x, const PreciseSums& sums);
+  void raise(const SourceRow& row);
+  [[nodiscard]] const std::vector<double>& entered() const { return is_raised_ ? raised_ : row_->x; }
   [[nodiscard]] Bounds bounds(bool most) const;
   [[nodiscard]] double sum_off(double total, double largest, double grid, bool most) const;
   [[nodiscard]] Bounds welford(Bounds b, bool most, double v) const;
@@ -99,11 +102,15 @@ class QuickRow {
   // Of the contract alone: what interval_of() and Statistics make of it again and again.
   double root_of_overflow_ = 0, all_additions_, three_, cv_, growing_, most_growing_, hull_growing_, four_, root_;
   double relative_, of_magnitude_, of_reach_, of_params_;
+  // Of the reference of an element, beside its statistics: in units of the last place; and relative, where it is one of two doubles.
+  double own_roundings_ = 0, own_in_two_ = 0;
   const double *gamma_ = nullptr, *beta_ = nullptr;  // in whole lanes, gamma with its offset; 1 and 0 where absent
   std::vector<double> own_gamma_, own_beta_;         // where they are not those of `params`
   double largest_beta_ = 0, largest_gamma_ = 0, largest_of_narrow_ = 0;
 
   const SourceRow* row_ = nullptr;
+  std::vector<double> raised_;  // the row, if its numbers are tiny doubles, times AcceptRowRule::raise
+  bool is_raised_ = false;  // then the reference and the bounds of the mean are so many times what they are, and v is 0
   Reference r_{};
   double whole_ = 0;         // its variance and epsilon
   Bounds least_{}, most_{};  // the latter of rows that are not narrow

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "oracle/last_bit.hpp"
+#include "oracle/layer_norm/lent.hpp"
 #include "oracle/layer_norm/quick.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
@@ -33,34 +34,56 @@ double least_sum_error(double total, double largest, double n, double additions,
 
 }  // namespace
 
+// In two doubles.
+void QuickRow::refer_precisely(const double* x, const PreciseSums& sums) {
+  const double n = m_.n;
+  if (!m_.rms) {
+    r_.mean = sums.sum / n;
+    // What the quotient leaves: products of its halves with n, and what is left of the sum without them, are exact.
+    const double high = std::bit_cast<double>(std::bit_cast<std::uint64_t>(r_.mean) >> 27 << 27), low = r_.mean - high;
+    r_.mean_rest = (((sums.sum - high * n) - low * n) + sums.sum_rest) * (1 / n);
+    r_.mean_error = 0x1p-50 * std::fabs(r_.mean_rest) + square(std::max(n, 4.0) * bit) * r_.magnitudes / n;
+  }
+  const PreciseSquares squares = precise_squares(x, static_cast<Index>(n), r_.mean, r_.mean_rest);
+  const Wide variance = (static_cast<Wide>(squares.sum) + squares.rest) / n;
+  r_.variance = static_cast<double>(variance);
+  r_.variance_rest = static_cast<double>(variance - r_.variance);
+  // What the loop has beside squares of rounded differences it has in double.
+  const double rest = std::fabs(r_.mean_rest);
+  r_.variance_error = (square(16 * n * bit) + 0x1p-62) * r_.variance + 0x1p-1000 +
+                      4 * bit * (rest > 0 ? rest * (2 * std::sqrt(r_.variance) + rest) : 0);
+}
+
+// Of numbers so small that their variance is nothing beside epsilon.
+void QuickRow::raise(const SourceRow& row) {
+  is_raised_ = true;
+  if (raised_.empty()) raised_ = LentRows::take(static_cast<std::size_t>(padded(static_cast<Index>(m_.n))));
+  std::ranges::transform(row.x, raised_.begin(), [](double x) { return x * AcceptRowRule::raise; });
+  r_.x0 *= AcceptRowRule::raise;
+  r_.magnitudes *= AcceptRowRule::raise;
+  r_.largest *= AcceptRowRule::raise;
+  refer_precisely(raised_.data(), m_.rms ? PreciseSums{} : precise_sums(raised_.data(), static_cast<Index>(m_.n)));
+  r_.variance = r_.variance_rest = 0;
+  r_.variance_error = 0x1p-1000;
+}
+
 // Section 1, in double: false if that does not hold the row.
 bool QuickRow::refer(const SourceRow& row) {
   const double n = m_.n;
-  const Index count = static_cast<Index>(n);
   r_ = {};
   r_.x0 = row.x[0];
   r_.magnitudes = row.sums.magnitudes;
   r_.largest = row.sums.largest;
+  is_raised_ = false;
   if (precise_) {
-    // Of zeros nothing is lost either.
-    if (!(r_.largest < 0x1p400) || !(r_.largest > 0x1p-900 || r_.largest == 0)) return false;
-    if (!m_.rms) {
-      const PreciseSums& sums = row.precise;
-      r_.mean = sums.sum / n;
-      // What the quotient leaves: products of its halves with n, and what is left of the sum without them, are exact.
-      const double high = std::bit_cast<double>(std::bit_cast<std::uint64_t>(r_.mean) >> 27 << 27),
-                   low = r_.mean - high;
-      r_.mean_rest = (((sums.sum - high * n) - low * n) + sums.sum_rest) / n;
-      r_.mean_error = 0x1p-50 * std::fabs(r_.mean_rest) + square(std::max(n, 4.0) * bit) * r_.magnitudes / n;
+    if (!(r_.largest < 0x1p400)) return false;
+    // Of zeros nothing is lost.
+    if (!(r_.largest > 0x1p-900 || r_.largest == 0)) {
+      if (!(epsilon_ > 0x1p-100) || (m_.n == 1 && !m_.rms)) return false;
+      raise(row);
+    } else {
+      refer_precisely(row.x.data(), row.precise);
     }
-    const PreciseSquares squares = precise_squares(row.x.data(), count, r_.mean, r_.mean_rest);
-    const Wide variance = (static_cast<Wide>(squares.sum) + squares.rest) / n;
-    r_.variance = static_cast<double>(variance);
-    r_.variance_rest = static_cast<double>(variance - r_.variance);
-    // What the loop has beside squares of rounded differences it has in double.
-    const double rest = std::fabs(r_.mean_rest);
-    r_.variance_error = (square(16 * n * bit) + 0x1p-62) * r_.variance + 0x1p-1000 +
-                        4 * bit * (rest > 0 ? rest * (2 * std::sqrt(r_.variance) + rest) : 0);
   } else {
     const double whole = row.sums.squares / n, offset = m_.rms ? 0 : row.sums.sum / n;
     r_.mean = m_.rms ? 0 : r_.x0 + offset;
@@ -87,8 +110,9 @@ double QuickRow::sum_off(double total, double largest, double grid, bool most) c
 // than the whole, and more of it no less. What these lines round off is far less than `up` and `slack` add and take.
 QuickRow::Bounds QuickRow::bounds(bool most) const {
   const double n = m_.n, es = m_.statistics.eta, us = m_.u, to = (most ? up : slack);
+  const double es_of_mean = is_raised_ ? es * AcceptRowRule::raise : es;
   const double error = most ? r_.variance_error : -r_.variance_error;
-  const double v = std::max(0.0, r_.variance + error) * to, deviation = std::sqrt(v);
+  const double v = std::max(0.0, r_.variance + error) * to;
   const double mean = std::max(0.0, std::fabs(r_.mean) + (most ? r_.mean_error : -r_.mean_error));
   const double mean_abs = r_.magnitudes / n;
   const double read = m_.statistics_lose ? m_.statistics.u * r_.largest + es : 0;
@@ -96,6 +120,7 @@ QuickRow::Bounds QuickRow::bounds(bool most) const {
   Bounds b;
   b.ed = (read + (m_.flush ? 2 * es : 0)) * to;
   b.cv = cv_ * to;
+  const double deviation = b.ed > 0 || m_.variance == Variance::two_pass_corrected ? std::sqrt(v) : 0;
   if (m_.rms) {
     b.av = ((2 + 2 * b.cv) * es * (m_.flush ? 2 : 1) + (1 + b.cv) * (2 * deviation * b.ed + square(b.ed))) * to;
     b.below = b.above = (b.cv * v + b.av) * to;
@@ -104,10 +129,10 @@ QuickRow::Bounds QuickRow::bounds(bool most) const {
   }
   if (m_.variance == Variance::welford) return welford(b, most, v);
   const bool on_grid = !m_.flush && !m_.statistics_lose;
-  const double grid = on_grid ? common_grid(std::span(row_->x).first(std::min<std::size_t>(8, row_->x.size()))) : 0;
+  const double grid = on_grid ? common_grid(std::span(entered()).first(std::min<std::size_t>(8, entered().size()))) : 0;
   const auto of_mean = [&](double total, double largest, double mean_of, double of_grid) {
     return sum_off(total, largest, of_grid, most) / n * (1 + three_) * (1 + m_.count) + m_.count * mean_of +
-           (n > 1 ? es : 0) + (m_.flush ? 3 * es : 0);
+           (n > 1 ? es_of_mean : 0) + (m_.flush ? 3 * es : 0);
   };
   double dm = of_mean(r_.magnitudes, r_.largest, mean, grid);
   if (m_.statistics_lose) dm *= 1 + m_.statistics.u;

@@ -15,6 +15,7 @@ struct Chosen {
   decltype(&RowLoops<Lanes>::precise_sums) precise_sums = RowLoops<Lanes>::precise_sums;
   decltype(&RowLoops<Lanes>::precise_squares) precise_squares = RowLoops<Lanes>::precise_squares;
   decltype(&RowLoops<Lanes>::add) add = RowLoops<Lanes>::add;
+  decltype(&RowLoops<Lanes>::same) same = RowLoops<Lanes>::same;
   decltype(&RowLoops<Lanes>::accept) accept = RowLoops<Lanes>::accept;
   decltype(&RowLoops<Lanes>::decide) decide = RowLoops<Lanes>::decide;
   decltype(&RowLoops<Lanes>::accept_short) accept_short = RowLoops<Lanes>::accept_short;
@@ -22,8 +23,9 @@ struct Chosen {
 
 template <class L>
 Chosen loops_of() {
-  return {RowLoops<L>::sums, RowLoops<L>::columns, RowLoops<L>::precise_sums, RowLoops<L>::precise_squares,
-          RowLoops<L>::add,  RowLoops<L>::accept,  RowLoops<L>::decide,       RowLoops<L>::accept_short};
+  return {RowLoops<L>::sums,        RowLoops<L>::columns, RowLoops<L>::precise_sums, RowLoops<L>::precise_squares,
+          RowLoops<L>::add,         RowLoops<L>::same,    RowLoops<L>::accept,       RowLoops<L>::decide,
+          RowLoops<L>::accept_short};
 }
 
 const Chosen& chosen() {
@@ -52,6 +54,7 @@ PreciseSquares precise_squares(const double* x, Index n, double mean, double mea
 void add_rows(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored) {
   chosen().add(rule, x, residual, n, sum, stored);
 }
+bool same_numbers(const double* a, const double* b, Index n) { return chosen().same(a, b, n); }
 bool accept_row(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta, const double* got,
                 Index n, std::uint8_t* accepted) {
   return chosen().accept(rule, x, gamma, beta, got, n, accepted);

@@ -28,6 +28,7 @@ struct PreciseSquares {
 // What accept_row() holds an element to: |got - y|, the reference's own error included, is at most the radius that is proven
 // without a sort. Of the normalised value t the radius is the larger of two constant + proportional |t|. gamma has its offset.
 struct AcceptRowRule {
+  static constexpr double raise = 0x1p600;
   double mean, scale;  // of the reference
   double constant[2], proportional[2];
   // Where delta may be large: the same for an out between y and beta or beyond that; and for one on the other side, of |t| no
@@ -39,7 +40,15 @@ struct AcceptRowRule {
   double u_affine;            // of a sum with a beta that is not 0
   double of_beta;             // of beta, less what the reference's own sum rounds off
   double least_error;         // of the reference, absolute: of one rounding
-  double largest_beta_error;  // of the reference's own sum, over all columns, and the same
+  double
+      largest_beta_error;  // of the reference's own sum, over all columns, and the same but for what each gamma multiplies
+  double gamma_error;      // that
+  bool exact_mean;         // nothing of the reference's mean is off
+  // Where out is in f64, and needed of few elements: the same beside a reference in two doubles.
+  bool in_two;
+  double mean_rest, scale_rest;
+  double constant_in_two[2], proportional_in_two[2], of_beta_in_two, eta_product;
+  bool raised;  // x and the radius are `raise` times what they are
   double u_out, eta_out, largest_out;
 };
 // Of gamma and beta: whether gamma is 0 or hull |gamma| no less than of_beta |beta| + least, of all columns.
@@ -107,7 +116,8 @@ struct ShortRule {
   double most_additions = 0, overflow = 0, statistics_u = 0, epsilon_lo = 0, epsilon_hi = 0;
   double error = 0, relative = 0, of_magnitude = 0, of_reach = 0, normalise_eta = 0, late = 0;  // of t
   const double *gamma = nullptr, *beta = nullptr;  // as AcceptRowRule, and what follows
-  double u_product = 0, u_affine = 0, of_beta = 0, least_error = 0, largest_beta_error = 0;
+  double u_product = 0, u_affine = 0, of_beta = 0, least_error = 0, largest_beta_error = 0, gamma_error = 0;
+  double own_roundings = 0, own_in_two = 0, of_beta_in_two = 0, eta_product = 0;
   double u_out = 0, eta_out = 0, largest_out = 0;
 };
 
@@ -119,6 +129,7 @@ struct RowLoops {
   static PreciseSums precise_sums(const double* x, Index n);
   static PreciseSquares precise_squares(const double* x, Index n, double mean, double mean_rest);
   static void add(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored);
+  static bool same(const double* a, const double* b, Index n);
   // Bit i mod 8 of accepted[i / 8] is set where element i is inside; whether all are.
   static bool accept(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta,
                      const double* got, Index n, std::uint8_t* accepted);
@@ -135,6 +146,8 @@ PreciseSums precise_sums(const double* x, Index n);
 PreciseSquares precise_squares(const double* x, Index n, double mean, double mean_rest);
 // All but `rule` in whole lanes.
 void add_rows(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored);
+// Whether all n numbers are equal; what lies behind them in whole lanes is of no account.
+bool same_numbers(const double* a, const double* b, Index n);
 bool accept_row(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta, const double* got,
                 Index n, std::uint8_t* accepted);
 

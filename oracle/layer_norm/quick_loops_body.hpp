@@ -104,6 +104,44 @@ ATTEST_LANE_FN L lesser_half_gap(const L& out, double half, double least_half) {
   return max(zero_unless(size > L(0x1p-900), power_of(bits_as<L>(below))) * half, L(least_half));
 }
 
+// What a reference in two doubles permits, each number of a row in every lane or of a row in one: a radius of t, and what follows it.
+template <class L>
+struct InTwo {
+  L mean, mean_rest, scale, scale_rest, constant[2], proportional[2];
+  double u_product, u_affine, of_beta, u_out, eta_product;
+  // x and the radius are AcceptRowRule::raise times what they are; else gamma is raised where nothing is large, so that no product is
+  // subnormal. Of lanes in which some is near the ends of double all the same nothing is said.
+  bool raised;
+  [[nodiscard]] ATTEST_LANE_FN unsigned inside(const L& x, const L& gamma, const L& beta, const L& got) const {
+    using Bits = typename L::Bits;
+    constexpr double raise = AcceptRowRule::raise;
+    const L large = L(0x1p300);
+    const auto small = (abs(beta) < large) & (abs(got) < large) & (raised ? Bits(-1) : abs(gamma) < large);
+    const L by = select(small, L(raise), L(1)), g = raised ? gamma : gamma * by, b = beta * by, out = got * by;
+    // Of a row close to a constant what the mean has beside its first double may be as large as the difference.
+    const L apart = x - mean, part = x - apart, of_apart = ((x - (apart + part)) + (part - mean)) - mean_rest;
+    const L d = apart + of_apart, beside = d - apart, of_d = (apart - (d - beside)) + (of_apart - beside);
+    L of_t, of_p;
+    const L t = exact_product(d, scale, of_t);
+    of_t += d * scale_rest + of_d * scale;
+    const L p = exact_product(t, g, of_p);
+    of_p += of_t * g;
+    const L y = p + b, added = y - p, of_y = ((p - (y - added)) + (b - added)) + of_p;
+    const L off = abs((out - y) - of_y), size = abs(g), product = abs(p);
+    const auto rounds = (bits_as<Bits>(gamma) & 0xfffffffffffff) != Bits(0);
+    const L radius =
+        max(size * constant[0] + product * proportional[0], size * constant[1] + product * proportional[1]);
+    const L of_rounding =
+        max(lesser_half_gap(out, u_out * slack, 0.0), zero_unless(small, L(raise * 0x1p-1074 / 2 * slack)));
+    const L room = radius + zero_unless(rounds, product * u_product) + zero_unless(b != L(0), abs(y) * u_affine) +
+                   abs(b) * of_beta + zero_unless(small, L(raise * eta_product * slack)) + of_rounding;
+    auto held = (abs(t) > L(0x1p-700)) & (product > L(0x1p-800)) & (product < L(0x1p900)) & (size < L(0x1p900)) &
+                (abs(out) < L(0x1p1000));
+    if (raised) held = held & small;
+    return bits_of(held & (off <= room));
+  }
+};
+
 // round_to() in lanes.
 template <class L>
 ATTEST_LANE_FN L rounded_to(Format format, const L& x) {
@@ -142,43 +180,93 @@ void RowLoops<L>::add(const AddRule& rule, const double* x, const double* residu
 }
 
 template <class L>
-bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta,
-                         const double* got, Index n, std::uint8_t* accepted) {
+bool RowLoops<L>::same(const double* a, const double* b, Index n) {
+  typename L::Bits all(-1);
+  Index i = 0;
+  for (; i + lane_count <= n; i += lane_count) all &= load<L>(a + i) == load<L>(b + i);
+  const unsigned left = i < n ? bits_of(load<L>(a + i) == load<L>(b + i)) | 0xffU << (n - i) : 0xff;
+  return (bits_of(all) & left & 0xff) == 0xff;
+}
+
+// By all that is permitted, of what accept() leaves at first.
+template <class L>
+[[gnu::noinline]] void accept_rest(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta,
+                                   const double* got, Index n, std::uint8_t* accepted) {
   using Bits = typename L::Bits;
-  const double half = rule.u_out * slack, least_half = rule.eta_out * slack;
-  const bool two = rule.constant[1] > rule.constant[0];
-  unsigned all = 0xff;
+  const L finite = L(largest_finite(Format::f64)), largest_out = L(rule.largest_out);
   for (Index i = 0; i < n; i += lane_count) {
+    unsigned bits = accepted[i / lane_count];
+    if (bits == 0xff) continue;
     const L g = load<L>(gamma + i), b = load<L>(beta + i), out = load<L>(got + i);
-    // In this order: of a tiny gamma its product with the root may have few bits.
-    const L d = load<L>(x + i) - rule.mean, p = d * rule.scale * g, y = p + b, off = abs(out - y);
-    L of_t = abs(g) * rule.constant[0] + abs(p) * rule.proportional[0];
-    if (two) of_t = max(of_t, abs(g) * rule.constant[1] + abs(p) * rule.proportional[1]);
-    // Where out is in f64 its reference may be infinite, and what is permitted, too.
-    const L finite = L(largest_finite(Format::f64));
-    const auto surely = off <= min(finite, of_t + (lesser_half_gap(out, half, least_half) - rule.largest_beta_error));
-    auto bits = static_cast<std::uint8_t>(bits_of(surely) | (n - i < lane_count ? 0xff << (n - i) : 0));
-    if (bits != 0xff) {
+    const L d = load<L>(x + i) - rule.mean, size = abs(g);
+    // A product with 0 is exact.
+    const auto of_zero = (g == L(0)) | ((d == L(0)) & (size < L(rule.exact_mean ? lane_infinity : 0)));
+    bits |= bits_of(of_zero & (out == b) & (abs(out) <= largest_out));
+    if (bits != 0xff && !rule.raised) {
+      const L p = d * rule.scale * g, y = p + b, off = abs(out - y), product = abs(p);
+      L of_t = max(size * rule.constant[0] + product * rule.proportional[0],
+                   size * rule.constant[1] + product * rule.proportional[1]);
       const auto rounds = (bits_as<Bits>(g) & 0xfffffffffffff) != Bits(0);
-      const L of_product = zero_unless(rounds, abs(p) * rule.u_product);
+      const L of_product = zero_unless(rounds, product * rule.u_product);
       const L of_sum = zero_unless(b != L(0), abs(y) * rule.u_affine) + abs(b) * rule.of_beta;
       if (rule.turns) {
-        const L t = abs(d * rule.scale), size = abs(g);
+        const L t = abs(d * rule.scale);
         const L turn = root<L>((1 + t * t * rule.turn_w) * rule.turn_s) - t;
-        const L far = size * (turn * rule.turn_stretch + rule.turn_constant) + abs(p) * rule.turn_proportional;
-        const L near = max(size * rule.near_constant[0] + abs(p) * rule.near_proportional[0],
-                           size * rule.near_constant[1] + abs(p) * rule.near_proportional[1]);
+        const L far = size * (turn * rule.turn_stretch + rule.turn_constant) + product * rule.turn_proportional;
+        const L near = max(size * rule.near_constant[0] + product * rule.near_proportional[0],
+                           size * rule.near_constant[1] + product * rule.near_proportional[1]);
         const auto outward = bits_as<Bits>((out - y) * p) >= Bits(0);
         of_t = max(of_t, select(outward, zero_unless(t >= L(rule.turn_from), far), near));
       }
       const L room = of_t + of_product + of_sum + half_gap(out, y, rule.u_out, rule.eta_out) -
                      underflow_of<L>(rule.least_error, d, rule.scale, g);
-      bits |= bits_of((off <= min(finite, room)) & (abs(out) <= L(rule.largest_out)));
+      bits |= bits_of((off <= min(finite, room)) & (abs(out) <= largest_out));
     }
-    accepted[i / lane_count] = bits;
+    if (bits != 0xff && rule.in_two) {
+      const InTwo<L> in_two{rule.mean,
+                            rule.mean_rest,
+                            rule.scale,
+                            rule.scale_rest,
+                            {rule.constant_in_two[0], rule.constant_in_two[1]},
+                            {rule.proportional_in_two[0], rule.proportional_in_two[1]},
+                            rule.u_product,
+                            rule.u_affine,
+                            rule.of_beta_in_two,
+                            rule.u_out,
+                            rule.eta_product,
+                            rule.raised};
+      bits |= in_two.inside(load<L>(x + i), g, b, out);
+    }
+    accepted[i / lane_count] = static_cast<std::uint8_t>(bits);
+  }
+}
+
+template <class L>
+bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta,
+                         const double* got, Index n, std::uint8_t* accepted) {
+  const double half = rule.u_out * slack, least_half = rule.eta_out * slack;
+  const bool two = rule.constant[1] > rule.constant[0];
+  // Where out is in f64 its reference may be infinite, and what is permitted, too. A raised row is compared in other units.
+  const L finite = L(rule.raised ? -1 : largest_finite(Format::f64));
+  unsigned all = 0xff;
+  for (Index i = 0; i < n; i += lane_count) {
+    const L g = load<L>(gamma + i), b = load<L>(beta + i), out = load<L>(got + i);
+    // In this order: of a tiny gamma its product with the root may have few bits.
+    const L p = (load<L>(x + i) - rule.mean) * rule.scale * g, off = abs(out - (p + b));
+    L of_t = abs(g) * rule.constant[0] + abs(p) * rule.proportional[0];
+    if (two) of_t = max(of_t, abs(g) * rule.constant[1] + abs(p) * rule.proportional[1]);
+    L room = of_t + (lesser_half_gap(out, half, least_half) - rule.largest_beta_error);
+    if (rule.gamma_error > 0) room = room - abs(g) * rule.gamma_error;
+    const auto surely = off <= min(finite, room);
+    const unsigned bits = bits_of(surely) | (n - i < lane_count ? 0xffU << (n - i) : 0U);
+    accepted[i / lane_count] = static_cast<std::uint8_t>(bits);
     all &= bits;
   }
-  return all == 0xff;
+  if ((all & 0xff) == 0xff) return true;
+  accept_rest<L>(rule, x, gamma, beta, got, n, accepted);
+  for (Index i = 0; i < n; i += lane_count)
+    if (accepted[i / lane_count] != 0xff) return false;
+  return true;
 }
 
 }  // namespace attest::oracle::layer_norm

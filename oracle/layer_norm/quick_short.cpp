@@ -56,11 +56,16 @@ std::optional<ShortRule> QuickRow::short_rule() const {
   rule.late = 1 - 2 * m_.affine.u;
   rule.gamma = gamma_;
   rule.beta = beta_;
+  rule.own_roundings = own_roundings_;
+  rule.own_in_two = own_in_two_ + 0x1p-58;
   rule.u_product = rule_.u_product;
   rule.u_affine = rule_.u_affine;
   rule.of_beta = rule_.of_beta;
   rule.least_error = rule_.least_error;
   rule.largest_beta_error = rule_.largest_beta_error;
+  rule.gamma_error = rule_.gamma_error;
+  rule.of_beta_in_two = rule_.of_beta_in_two;
+  rule.eta_product = rule_.eta_product;
   rule.u_out = rule_.u_out;
   rule.eta_out = rule_.eta_out;
   rule.largest_out = rule_.largest_out;

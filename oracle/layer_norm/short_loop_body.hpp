@@ -23,6 +23,7 @@ struct ShortReference {
   L magnitudes = L(0), largest = L(0), grid = L(lane_infinity);
   L mean = L(0), mean_error = L(0), off_mean = L(0);  // the latter with what double leaves out of the mean
   L variance, variance_error, whole, scale, inverse;  // of epsilon, too; and the square of the scale
+  L mean_rest = L(0), scale_rest = L(0);              // of two doubles, the second
 };
 
 // x / n, and what the quotient leaves of x + rest: of a small integer n products with halves are exact.
@@ -39,7 +40,7 @@ ATTEST_LANE_FN L quotient(const L& x, const L& rest, double n, L& left) {
 template <class L>
 ATTEST_LANE_FN void refer_precisely(const ShortRule& rule, const L* x, ShortReference<L>& r) {
   const double n = static_cast<double>(rule.n), of_sum = (n < 4 ? 4 : n) * short_bit, of_squares = 16 * n * short_bit;
-  L mean_rest = L(0);
+  L& mean_rest = r.mean_rest;
   if (!rule.rms) {
     TwoSums<L> total;
     for (Index j = 0; j < rule.n; ++j) total.add(x[j]);
@@ -49,7 +50,10 @@ ATTEST_LANE_FN void refer_precisely(const ShortRule& rule, const L* x, ShortRefe
     r.off_mean = r.mean_error + abs(mean_rest);
   }
   TwoSums<L> squares;
-  for (Index j = 0; j < rule.n; ++j) squares.add_square(x[j], r.mean, mean_rest);
+  if (rule.rms)
+    for (Index j = 0; j < rule.n; ++j) squares.add_square(x[j]);
+  else
+    for (Index j = 0; j < rule.n; ++j) squares.add_square(x[j], r.mean, mean_rest);
   const L sum = squares.sum + squares.rest, rest = squares.rest - (sum - squares.sum);
   L variance_rest;
   r.variance = quotient<L>(sum, rest, n, variance_rest);
@@ -64,7 +68,9 @@ ATTEST_LANE_FN void refer_precisely(const ShortRule& rule, const L* x, ShortRefe
   L square_rest, product_rest;
   const L square = exact_product<L>(first, first, square_rest),
           product = exact_product<L>(square, r.whole, product_rest);
-  r.scale = first + first * (((L(1) - product) - product_rest) - (square_rest * r.whole + square * of_whole)) * 0.5;
+  const L step = first * (((L(1) - product) - product_rest) - (square_rest * r.whole + square * of_whole)) * 0.5;
+  r.scale = first + step;
+  r.scale_rest = step - (r.scale - first);
 }
 
 template <class L>
@@ -73,11 +79,14 @@ ATTEST_LANE_FN ShortReference<L> refer_short(const ShortRule& rule, const L* x) 
   ShortReference<L> r;
   L total = L(0), squares = L(0);
   for (Index j = 0; j < rule.n; ++j) {
-    const L size = abs(x[j]), z = rule.rms ? x[j] : x[j] - x[0];
+    const L size = abs(x[j]);
     r.magnitudes += size;
     r.largest = max(r.largest, size);
-    total += z;
-    squares += z * z;
+    if (!rule.precise) {
+      const L z = rule.rms ? x[j] : x[j] - x[0];
+      total += z;
+      squares += z * z;
+    }
     if (rule.of_mean) r.grid = min(r.grid, lowest_bit<L>(size));
   }
   if (rule.precise) {
@@ -145,6 +154,7 @@ ATTEST_LANE_FN typename L::Bits surely_determined(const ShortRule& rule, const S
 template <class L>
 struct ShortRadius {
   L constant[2], proportional[2];
+  L constant_in_two[2], proportional_in_two[2];  // where out is in f64: beside a reference in two doubles
 };
 
 // Of one delta that the mean may be off by, or of the whole box: QuickRow::make_rule() says why.
@@ -162,7 +172,8 @@ ATTEST_LANE_FN ShortRadius<L> radius_of(const ShortRule& rule, const ShortRefere
   const L magnitude = least_mean * r.scale;
   const L of_magnitude = zero_unless(magnitude > L(1), magnitude * rule.of_magnitude);
   const L of_small = zero_unless(magnitude <= L(1), L(rule.of_magnitude));
-  const L own = r.variance_error * r.inverse * short_up + (rule.precise ? 5.5 : 16) * short_bit;
+  const double of_rounding = rule.own_roundings * short_bit;
+  const L own = r.variance_error * r.inverse * short_up + of_rounding;
   ShortRadius<L> radius;
   const auto put = [&](int line, const L& delta, const L& minus_q, const L& q) __attribute__((always_inline)) {
     const L stretch = min(minus_q * 0.5, q * 0.5 * (L(1) - q));
@@ -172,16 +183,21 @@ ATTEST_LANE_FN ShortRadius<L> radius_of(const ShortRule& rule, const ShortRefere
     if (rule.precise) {  // among subnormal doubles `slack` takes nothing off
       least = max(L(0), least - 0x1p-1070);
       own_mean = own_mean + zero_unless(r.off_mean > L(0), L(0x1p-1072));
+      radius.constant_in_two[line] =
+          least - ((r.mean_error + abs(r.mean_rest) * (4 * short_bit)) * r.scale * short_up + 0x1p-1070);
     }
     radius.constant[line] = least - own_mean;
     const L by = (stretch * kept + (rule.relative + rule.of_reach) + of_small) * rule.late;
     radius.proportional[line] = by - abs(by) * 1e-6 - own;
+    radius.proportional_in_two[line] = radius.proportional[line] + (of_rounding - rule.own_in_two);
   };
   if (!rule.joint) {
     const L off = (v * rule.cv + rule.av) * slack;
     put(0, dm, (off + rule.epsilon_below) * r.inverse * slack, (off + rule.epsilon_above) * r.inverse * slack);
     radius.constant[1] = radius.constant[0];
     radius.proportional[1] = radius.proportional[0];
+    radius.constant_in_two[1] = radius.constant_in_two[0];
+    radius.proportional_in_two[1] = radius.proportional_in_two[0];
     return radius;
   }
   const auto of_delta = [&](int line, const L& delta) __attribute__((always_inline)) {
@@ -225,9 +241,9 @@ void RowLoops<L>::accept_short(const ShortRule& rule, const double* x, const dou
       const L of_t = max(radius.constant[0] * size + abs(p) * radius.proportional[0],
                          radius.constant[1] * size + abs(p) * radius.proportional[1]);
       // As accept(): first by half the gap below, then by all.
-      unsigned inside =
-          bits_of((off <= min(finite, of_t + (lesser_half_gap(out, half, least_half) - rule.largest_beta_error))) &
-                  (abs(out) <= largest_out));
+      const double largest_error = rule.largest_beta_error + (g < 0 ? -g : g) * rule.gamma_error;
+      unsigned inside = bits_of((off <= min(finite, of_t + (lesser_half_gap(out, half, least_half) - largest_error))) &
+                                (abs(out) <= largest_out));
       if ((left & ~inside) != 0) {
         const bool rounds = (__builtin_bit_cast(std::uint64_t, g) & 0xfffffffffffff) != 0;
         L room = of_t + half_gap(out, y, rule.u_out, rule.eta_out) + (b < 0 ? -b : b) * rule.of_beta;
@@ -235,6 +251,25 @@ void RowLoops<L>::accept_short(const ShortRule& rule, const double* x, const dou
         if (b != 0) room += abs(y) * rule.u_affine;
         room = room - underflow_of<L>(rule.least_error, d, row.scale, L(g));
         inside |= bits_of((off <= min(finite, room)) & (abs(out) <= largest_out));
+        if ((left & ~inside) != 0 && rule.precise) {
+          const InTwo<L> in_two{row.mean,
+                                row.mean_rest,
+                                row.scale,
+                                row.scale_rest,
+                                {radius.constant_in_two[0], radius.constant_in_two[1]},
+                                {radius.proportional_in_two[0], radius.proportional_in_two[1]},
+                                rule.u_product,
+                                rule.u_affine,
+                                rule.of_beta_in_two,
+                                rule.u_out,
+                                rule.eta_product,
+                                false};
+          inside |= in_two.inside(here[j], L(g), L(b), out);
+        }
+        // A product with 0 is exact.
+        if ((left & ~inside) != 0)
+          inside |= bits_of(((L(g) == L(0)) | ((here[j] == L(0)) & (row.off_mean == L(0)) & (row.mean == L(0)))) &
+                            (out == L(b)) & (abs(L(g)) < L(lane_infinity)) & (abs(out) <= largest_out));
       }
       left &= inside;
     }

@@ -51,6 +51,26 @@ TEST(LayerNormCorners, AScaledWeightThatIsSubnormal) {
   EXPECT_GT(off, 64 * unit_roundoff(Format::f32));  // or the corner is not met
 }
 
+// r gamma stays below the end of f16, and is past it once the affine format has rounded r up.
+TEST(LayerNormCorners, AnInfinityOfARoundedRoot) {
+  Contract contract = attest::layer_norm::contract_for(policy_from_text("f16,affine=f16"));
+  contract.arithmetic.form = NormForm::weighted_scale;
+  const Problem problem = problem_from_text("rows=1 hidden=4 dtype=f16 gamma=one beta=none epsilon=0x1p-40");
+  Inputs inputs = materialise(problem).clone();
+  const double row[] = {1.3984375, -1.3984375, 0.0625, -0.0625};
+  for (Index i = 0; i < problem.hidden; ++i) {
+    inputs.x.set(0, i, 0, 0, row[i]);
+    inputs.gamma.set(i, 0, 0, 0, 64832);
+  }
+  Tensor out = make_out(problem), none;
+  emulated::run(inputs, contract, emulated::Scheme{}, out, none);
+  LayerNormOracle oracle(contract, problem, inputs);
+  EXPECT_EQ(out.at(0, 2), infinity);  // or the corner is not met
+  EXPECT_LT(oracle.interval(0, 2).enclosure.hi, 5000);
+  EXPECT_NE(oracle.judge(out, none).kind, VerdictKind::fail);
+  EXPECT_NE(oracle.judge_slowly(out, none).kind, VerdictKind::fail);
+}
+
 // Where the variance overflows beta is left: as the affine stage rounds it, which may be wider than promised.
 TEST(LayerNormCorners, BetaOfAWiderStage) {
   const Contract contract = attest::layer_norm::contract_for(policy_from_text("*=bf16,storage=f32,output=f32"));

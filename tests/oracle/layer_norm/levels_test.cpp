@@ -122,10 +122,65 @@ TEST(LayerNormLevels, EndsOfIntervalsInDouble) {
   EXPECT_GT(failing, 100);
 }
 
+// Tiny x, tiny and huge gamma, rows close to a constant, an epsilon that is nearly all of the root's argument: one element at a time lies a step outside, or on an
+// end; the others lie where they should.
+TEST(LayerNormLevels, EachElementOfTinyAndHugeDoubles) {
+  using attest::layer_norm::Values, attest::layer_norm::Weights;
+  constexpr Values values[] = {Values::tiny, Values::normal, Values::heavy, Values::sparse, Values::near_constant};
+  constexpr Weights weights[] = {Weights::normal, Weights::tiny,   Weights::huge,
+                                 Weights::none,   Weights::sparse, Weights::wide};
+  constexpr double amplitudes[] = {1, 0x1p-19, 0x1p-40, 0x1p20};
+  int failing = 0, passing = 0;
+  for (std::uint64_t n = 0; n < setting("ATTEST_LAYER_NORM_PROBLEMS", 4000) / 10; ++n) {
+    const std::uint64_t key = extend(mix(setting("ATTEST_LAYER_NORM_SEED", 7) + 99), n);
+    Contract contract = attest::layer_norm::contract_for(policy_from_text("f64"));
+    contract.arithmetic.variance = static_cast<Variance>(n % 5);
+    contract.arithmetic.depth = Index{6};
+    contract.gamma_offset = n % 7 == 0;
+    Problem problem = emulated::draw_problem(contract, 150, key);
+    problem.values = values[below(extend(key, 1), std::size(values))];
+    problem.gamma = weights[below(extend(key, 2), std::size(weights))];
+    problem.beta = weights[below(extend(key, 3), std::size(weights))];
+    problem.amplitude = amplitudes[below(extend(key, 4), std::size(amplitudes))];
+    problem.offset = 0;
+    problem.residual = attest::layer_norm::Residual::none;
+    problem.sum_out = false;
+    if (n % 3) problem.epsilon = 0x1p-20;
+    const Inputs inputs = materialise(problem);
+    Tensor out = make_out(problem);
+    LayerNormOracle oracle(contract, problem, inputs);
+    const auto put = [&](Index r, Index i, double share, bool up) {
+      const Enclosure e = oracle.interval(r, i).enclosure;
+      const double end = up ? e.hi : e.lo;
+      if (!std::isfinite(end)) return out.set(r, i, 0, 0, e.y);
+      double value = share < 1 ? e.y + (end - e.y) * share : end;
+      if (share > 1) value = std::nextafter(value, up ? infinity : -infinity);
+      out.set(r, i, 0, 0, value);
+    };
+    for (Index r = 0; r < problem.rows; ++r)
+      for (Index i = 0; i < problem.hidden; ++i) put(r, i, 0.5, i % 2 == 0);
+    const Index rows = std::min<Index>(problem.rows, 3), step = std::max<Index>(1, problem.hidden / 8);
+    for (Index r = 0; r < rows; ++r)
+      for (Index i = 0; i < problem.hidden; i += step)
+        for (const bool up : {false, true}) {
+          for (const double share : {1.0, 2.0}) {
+            put(r, i, share, up);
+            const Verdict quick = oracle.judge(out, {});
+            expect_equal(quick, oracle.judge_slowly(out, {}), to_text(problem));
+            ++(quick.kind == VerdictKind::fail ? failing : passing);
+          }
+          put(r, i, 0.5, i % 2 == 0);
+        }
+  }
+  EXPECT_GT(failing, 1000);
+  EXPECT_GT(passing, 1000);
+}
+
 // Every value from the reference out to well past the end: accepted quickly only if it is inside.
 TEST(LayerNormLevels, NothingOutsideIsAccepted) {
-  for (std::uint64_t n = 0; n < 300; ++n) {
-    Contract contract = attest::layer_norm::contract_for(policy_from_text(n % 2 ? "f32" : "f16"));
+  constexpr const char* policies[] = {"f32", "f16", "f64"};
+  for (std::uint64_t n = 0; n < 450; ++n) {
+    Contract contract = attest::layer_norm::contract_for(policy_from_text(policies[n % 3]));
     contract.arithmetic.variance = static_cast<Variance>(n % 5);
     Problem problem = emulated::draw_problem(contract, 300, n);
     problem.rows = 1;
