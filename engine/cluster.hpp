@@ -59,7 +59,8 @@ struct Evidences {
 // - the second is drift, and the first's predicate holds of its worst problem; or
 // - some kernels give the very numbers of the first's reproducers, on two problems at least, and each of them those of the second's
 //   too: whichever of them the first is, it shows there as the second does.
-// But not if a minimal reproducer of the one fails in a form alone of which the predicate of the other says nothing. One that failed less than
+// But not if a minimal reproducer of the one fails in a form alone of which the predicate of the other says nothing, and that predicate holds of
+// no place that rare. One that failed less than
 // five times, as far as its failures are known to be its own, brings no two others together.
 // A predicate is learned from all problems on which its law gave a verdict, but for those that fell into buckets of other
 // defects, and those of no bucket that another's predicate explains better; it must hold of the reproducer, and neighbours of a

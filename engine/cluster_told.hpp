@@ -62,16 +62,16 @@ class ToldRules : public Groups {
     const std::vector<const Row*>& all = few.speaker.failing;
     if (!comparable(few, group) || predicate.atoms.empty() || all.size() >= enough_failures) return false;
     const auto minimal = [&](const Studied& member) { return entry(member).minimal; };
-    const auto inside = [&](const Studied& member) {
-      return predicate.holds(member.row) && !study_.needs_a_form_beside(predicate, member);
-    };
+    const auto inside = [&](const Studied& member) { return predicate.holds(member.row); };
     if (std::ranges::any_of(few.members, [&](const Studied& m) { return minimal(m) && !inside(m); })) return false;
     const bool needed = std::ranges::all_of(few.members, minimal);
     const bool by_its_law = !study_.failing(group.speaker, buckets_of(few)).empty();
     if (!by_its_law && !needed) return false;
+    const bool in_a_form = std::ranges::any_of(
+        few.members, [&](const Studied& member) { return study_.needs_a_form_beside(predicate, member); });
     const double share = static_cast<double>(counts.asked) / static_cast<double>(counts.asked + counts.elsewhere);
     return std::pow(share, static_cast<double>(all.size() + (needed ? 1 : 0))) <=
-               (by_its_law ? most_chance : by_another_law) &&
+               (by_its_law && !in_a_form ? most_chance : by_another_law) &&
            std::ranges::all_of(all, [&](const Row* row) { return predicate.holds(*row); });
   }
   // Whether `few` are too few failures to learn from, and what is known of the group is what each of their minimal reproducers
@@ -199,8 +199,9 @@ class ToldRules : public Groups {
     return at == std::string::npos ? bucket : bucket.substr(at);
   }
 
-  static constexpr double most_chance = 0.05;     // that a few failures lie where they do
-  static constexpr double by_another_law = 0.01;  // the same where the group's own law does not fail on them
+  static constexpr double most_chance = 0.05;  // that a few failures lie where they do
+  // The same where the group's own law does not fail on them, or they pass in another form.
+  static constexpr double by_another_law = 0.01;
 };
 
 }  // namespace attest::engine

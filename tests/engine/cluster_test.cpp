@@ -421,6 +421,31 @@ TEST(Cluster, WhatFailsInAFormAloneIsADefectOfItsOwn) {
   EXPECT_EQ(defects[1].findings.size(), 2u) << found;
 }
 
+// Two failures that need a form lie all where others do: by chance, unless that place is rare.
+TEST(Cluster, WhatFailsInAFormAtARarePlaceIsOfThatPlace) {
+  attest::Supports supports;
+  supports.forms = {{"past", {"needed", "half"}}};
+  know_forms(supports.forms);
+  for (const bool rare : {true, false}) {
+    Told told(6000, supports);
+    const auto half = [](const Problem& p) {
+      return std::ranges::find(p.forms, FormChoice{"past", "half"}) != p.forms.end();
+    };
+    const auto place = [rare](const Problem& p) { return rare ? p.softcap > 0 && p.threads == 3 : p.causal; };
+    const std::string small =
+        "b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 " + std::string(rare ? "softcap=1 threads=3" : "causal=1");
+    told.add(small, place, 10, [&](const Problem& p) { return !half(p); });
+    told.findings.back().entry.neighbours.clear();
+    told.add(
+        small + " form.past=half", [&](const Problem& p) { return place(p) && half(p); }, 1,
+        [](const Problem&) { return true; });
+    std::string found;
+    const std::vector<Defect> defects = told.defects();
+    for (const Defect& defect : defects) found += "\n  " + to_text(defect.predicate);
+    EXPECT_EQ(defects.size(), rare ? 1u : 2u) << found;
+  }
+}
+
 TEST(Cluster, AReproducerTakesThePlaceOfTheCaseItIsFrom) {
   Finding seen;
   seen.case_number = 7;
