@@ -26,7 +26,8 @@ class Clustering : Groups {
 
   std::vector<Siblings> run() {
     std::vector<Studied> all = learning_.all();
-    std::stable_partition(all.begin(), all.end(), [this](const Studied& studied) { return is_frequent(studied); });
+    std::stable_partition(all.begin(), all.end(),
+                          [](const Studied& studied) { return studied.own >= enough_failures; });
     for (Studied& studied : all) add(std::move(studied));
     for (Siblings& group : groups_) settle(group);
     // What was brought together tells more than its parts did.
@@ -76,7 +77,7 @@ class Clustering : Groups {
       const auto& others = groups_[g].members;
       if (!std::ranges::any_of(others, [&](const Studied& other) { return told_.one_defect(studied, other); })) {
         ++g;
-      } else if (!is_frequent(studied)) {
+      } else if (studied.own < enough_failures) {
         groups_[g].members.push_back(std::move(studied));
         return;
       } else {

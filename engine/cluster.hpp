@@ -47,7 +47,7 @@ struct Evidences {
 // - there are too few failures of the second to learn from, and its minimal reproducers pass without the forms that those of the first pass
 //   without; or
 // - there are too few failures of the second to learn anything from, and they are told by the message of the first; or
-// - there are too few deaths of the second to learn anything from, or its answers differ from call to call, the first are deaths, and what is
+// - there are too few deaths of the second to learn anything from, or its answers differ from call to call, the first are deaths (or, of answers, wrong numbers), and what is
 //   left of the first's predicate, each part weakened as little as it takes, holds of them all and of what they were shrunk to, so rare a
 //   place that they would not by chance; or
 // - both are errors in the same words, and their predicates have a condition in common; or

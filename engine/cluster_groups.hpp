@@ -46,10 +46,6 @@ class Groups {
     for (const Studied& member : group.members) buckets.insert(entry(member).bucket);
     return buckets;
   }
-  // Of failures that are known to be its own: what nobody shrank may be of any defect.
-  [[nodiscard]] bool is_frequent(const Studied& studied) const {
-    return study_.own_failures(studied, {entry(studied).bucket}) >= enough_failures;
-  }
 
   const std::vector<Finding>& findings_;
   const Evidences& known_;

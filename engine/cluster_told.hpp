@@ -23,7 +23,8 @@ class ToldRules : public Groups {
     if (kind_of(a.key) != kind_of(b.key)) return false;
     if (conditions(entry(a).bucket) == conditions(entry(b).bucket)) return true;
     const auto claims = [this](const Studied& one, const Studied& other) {
-      return is_frequent(one) && (sufficient(one.learned) || (necessary(one.learned) && !sufficient(other.learned))) &&
+      return one.own >= enough_failures &&
+             (sufficient(one.learned) || (necessary(one.learned) && !sufficient(other.learned))) &&
              one.learned.predicate.holds(other.row) && !study_.needs_a_form_beside(one.learned.predicate, other);
     };
     if (claims(a, b) || claims(b, a)) return true;
@@ -88,9 +89,10 @@ class ToldRules : public Groups {
   }
   // Whether `few` are too few failures to learn from, and pass without the forms that the group passes without.
   [[nodiscard]] bool needs_its_form(const Siblings& few, const Siblings& group) const {
-    if (!comparable(few, group) || study_.own_failures(few.speaker, buckets_of(few)) >= enough_failures) return false;
+    if (!comparable(few, group)) return false;
     const std::set<std::string> its = forms_needed(few), theirs = forms_needed(group);
-    return !theirs.empty() && std::ranges::includes(its, theirs);
+    return !theirs.empty() && std::ranges::includes(its, theirs) &&
+           study_.own_failures(few.speaker, buckets_of(few)) < enough_failures;
   }
   // Whether `few` are too few failures to learn anything from, told in the very words of the group's.
   [[nodiscard]] bool says_no_more(const Siblings& few, const Siblings& group) const {
@@ -98,14 +100,16 @@ class ToldRules : public Groups {
     return comparable(few, group) && entry(speaker).seen == VerdictKind::error &&
            speaker.failing.size() < enough_failures && speaker.learned.predicate.atoms.empty();
   }
-  // Whether `few` are too few deaths to learn anything from, or answers that differ from call to call, and what is left of the group's
-  // condition of its deaths, each part weakened as little as it takes, holds of all of them and of what they were shrunk to: so rare
-  // a place that it would not by chance. Memory that is read past its end kills in most of the problems that reach far, now and then
-  // in others, and gives what lies there in yet others.
+  // Whether `few` are too few deaths to learn anything from, beside deaths, or answers that differ from call to call, beside deaths or wrong
+  // numbers, and what is left of the group's condition, each part weakened as little as it takes, holds of all of them and of what they
+  // were shrunk to: so rare a place that it would not by chance. Memory that is read past its end, or before it is written, kills in most
+  // of the problems that reach far, now and then in others, and gives what lies there in yet others.
   [[nodiscard]] bool dies_nearby(const Siblings& few, const Siblings& group) const {
     const Studied& speaker = few.speaker;
     const bool differs = entry(speaker).seen == VerdictKind::flaky;
-    if (!of_one_case(entry(speaker)) || entry(group.speaker).seen != VerdictKind::crash ||
+    const VerdictKind theirs = entry(group.speaker).seen;
+    if (!of_one_case(entry(speaker)) || !of_one_case(entry(group.speaker)) ||
+        !(theirs == VerdictKind::crash || (differs && theirs == VerdictKind::fail)) ||
         group.speaker.failing.size() < enough_failures || !speaker.learned.predicate.atoms.empty())
       return false;
     const std::vector<const Row*> all = differs ? study_.problems_of(buckets_of(few)) : speaker.failing;

@@ -131,6 +131,7 @@ Studied Study::of(std::size_t finding) const {
   const std::set<std::string> bucket{entry.bucket};
   choose_key(studied, bucket);
   learn_from(studied, bucket);
+  studied.own = own_failures(studied, bucket);
   return studied;
 }
 

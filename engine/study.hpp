@@ -27,6 +27,7 @@ struct Studied {
   Learned learned;
   std::vector<const Row*> failing;  // the failures it was learned from
   bool of_calls = false;  // rows are of calls that were not done, whatever law made them; else of the law's problems
+  std::size_t own = 0;    // failures in problems of its own bucket: what nobody shrank may be of any defect
 };
 
 // The call that was not done when a law was asked of an entry once more; nullopt if it is not known, or was the entry's own.

@@ -348,10 +348,10 @@ TEST(Cluster, ARareDeathUnderAPartOfACondition) {
 // What is left of the condition of the deaths: a label of which another kills seldom, or gives what lies in memory.
 TEST(Cluster, ARareDeathOrAnswerUnderAWeakerCondition) {
   const auto often = [](const Problem& p) { return p.bias == Bias::padding && p.causal; };
-  for (const bool differs : {true, false})
+  for (const auto& [dies, differs] : {std::pair(true, true), {true, false}, {false, true}})
     for (const bool nearby : {true, false}) {
       Told told(3000);
-      told.key = {"guards", VerdictKind::crash, "killed-by-sigsegv"};
+      if (dies) told.key = {"guards", VerdictKind::crash, "killed-by-sigsegv"};
       told.add("b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 causal=1 bias=padding", often, 8,
                [](const Problem&) { return true; });
       const auto seldom = [&](const Problem& p) {
@@ -363,7 +363,7 @@ TEST(Cluster, ARareDeathOrAnswerUnderAWeakerCondition) {
       const std::vector<Defect> defects = told.defects();
       std::string found;
       for (const Defect& defect : defects) found += "\n  " + to_text(defect.predicate);
-      EXPECT_EQ(defects.size(), nearby ? 1u : 2u) << differs << found;
+      EXPECT_EQ(defects.size(), nearby ? 1u : 2u) << dies << differs << found;
     }
 }
 
