@@ -153,7 +153,7 @@ class Clustering : Groups {
   }
 
   Study learning_;
-  const ToldRules told_;
+  ToldRules told_;
   AskedRules asked_;
   std::vector<Siblings> groups_;
 };

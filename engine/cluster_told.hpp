@@ -1,9 +1,12 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/bucket.hpp"
@@ -32,27 +35,19 @@ class ToldRules : public Groups {
         in_one_way(a.key, b.key) || a.shows.contains(to_text(b.key)) || b.shows.contains(to_text(a.key));
     return one_law && alike(a, b);
   }
-  // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each.
-  bool shorter_as_one(const Siblings& a, const Siblings& b, int& left) const {
-    if (!comparable(a, b) || left <= 0) return false;
-    --left;
-    Studied other = b.speaker;
-    other.key = a.speaker.key;
-    other.of_calls = a.speaker.of_calls;
-    const std::set<std::string> its = buckets_of(b);
-    study_.learn_from(other, its);
-    if (other.failing.empty()) return false;
-    std::set<std::string> buckets = buckets_of(a);
-    buckets.insert(its.begin(), its.end());
-    Studied both = a.speaker;
-    study_.learn_from(both, buckets, &other);
-    const Predicate& common = both.learned.predicate;
-    if (both.failing.size() < enough_failures || common.atoms.empty()) return false;
-    for (const Siblings* one : {&a, &b})
-      if (std::ranges::any_of(one->members, [&](const Studied& m) { return study_.needs_a_form_beside(common, m); }))
-        return false;
-    return study_.bits_given(both, {&common}) <
-           study_.bits_given(both, {&a.speaker.learned.predicate, &other.learned.predicate});
+  // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each. Groups that
+  // stay as they are are not learned of again; of others there is room for so many.
+  bool shorter_as_one(const Siblings& a, const Siblings& b, int& left) {
+    if (!comparable(a, b)) return false;
+    std::vector<std::size_t> both;
+    for (const Siblings* one : {&a, &b}) {
+      for (const Studied& member : one->members) both.push_back(member.finding);
+      both.push_back(SIZE_MAX);
+    }
+    const auto known = shorter_.find(both);
+    if (known != shorter_.end()) return known->second;
+    if (left-- <= 0) return false;
+    return shorter_[std::move(both)] = are_shorter_as_one(a, b);
   }
   // Whether `few` are too few failures to tell a defect of their own, and lie all where the group's predicate holds: so rare a
   // place that they would not by chance. A minimal reproducer is one witness more, since it keeps nothing that its failure does
@@ -149,6 +144,25 @@ class ToldRules : public Groups {
   }
 
  private:
+  [[nodiscard]] bool are_shorter_as_one(const Siblings& a, const Siblings& b) const {
+    Studied other = b.speaker;
+    other.key = a.speaker.key;
+    other.of_calls = a.speaker.of_calls;
+    const std::set<std::string> its = buckets_of(b);
+    study_.learn_from(other, its);
+    if (other.failing.empty()) return false;
+    std::set<std::string> buckets = buckets_of(a);
+    buckets.insert(its.begin(), its.end());
+    Studied both = a.speaker;
+    study_.learn_from(both, buckets, &other);
+    const Predicate& common = both.learned.predicate;
+    if (both.failing.size() < enough_failures || common.atoms.empty()) return false;
+    for (const Siblings* one : {&a, &b})
+      if (std::ranges::any_of(one->members, [&](const Studied& m) { return study_.needs_a_form_beside(common, m); }))
+        return false;
+    return study_.bits_given(both, {&common}) <
+           study_.bits_given(both, {&a.speaker.learned.predicate, &other.learned.predicate});
+  }
   // By all of its minimal reproducers.
   [[nodiscard]] std::set<std::string> forms_needed(const Siblings& group) const {
     std::optional<std::set<std::string>> common;
@@ -202,6 +216,8 @@ class ToldRules : public Groups {
     const std::size_t at = bucket.find(':');
     return at == std::string::npos ? bucket : bucket.substr(at);
   }
+
+  std::map<std::vector<std::size_t>, bool> shorter_;  // by the findings of one group and another
 
   static constexpr double most_chance = 0.05;  // that a few failures lie where they do
   // The same where the group's own law does not fail on them, or they pass in another form.

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace attest::engine {
@@ -308,7 +309,7 @@ class Learner {
   // Classification and Regression Trees, 1984, section 4.2.2).
   void add_sets(std::size_t trait) {
     const std::size_t count = options_.table[trait].labels.size();
-    if (count < 3 || count > most_set_labels) return;
+    if (count < 3 || std::cmp_greater(count, most_set_labels)) return;
     std::vector<std::uint64_t> failing(count), asked(count);
     const auto tally = [&](Rows rows, std::vector<std::uint64_t>& counts) {
       for (const Row* row : rows)
@@ -365,13 +366,25 @@ class Learner {
     return atom;
   }
 
-  [[nodiscard]] Cover cover_of(const Atom& atom) const {
+  // Atoms of one trait come one after the other, so that its values are read from the rows once.
+  [[nodiscard]] Cover cover_of(const Atom& atom) {
+    if (failing_column_.empty() || atom.trait != column_) {
+      column_ = atom.trait;
+      read(failing_, failing_column_);
+      read(passing_, passing_column_);
+    }
     Cover cover{Bits(failing_.size()), Bits(passing_.size())};
-    for (std::size_t i = 0; i < failing_.size(); ++i)
-      if (atom.holds(*failing_[i])) cover.failing.set(i);
-    for (std::size_t i = 0; i < passing_.size(); ++i)
-      if (atom.holds(*passing_[i])) cover.passing.set(i);
+    mark(atom, failing_column_, cover.failing);
+    mark(atom, passing_column_, cover.passing);
     return cover;
+  }
+  void read(Rows rows, std::vector<double>& column) const {
+    column.clear();
+    for (const Row* row : rows) column.push_back((*row)[column_]);
+  }
+  static void mark(const Atom& atom, const std::vector<double>& column, Bits& bits) {
+    for (std::size_t i = 0; i < column.size(); ++i)
+      if (atom.holds(column[i])) bits.set(i);
   }
 
   const Rows failing_, passing_, anchors_;
@@ -379,6 +392,8 @@ class Learner {
   std::vector<Atom> atoms_;
   std::vector<Cover> covers_;
   std::vector<double> bits_of_;  // that each takes to say
+  std::size_t column_ = 0;       // the trait whose values are
+  std::vector<double> failing_column_, passing_column_;
   double atom_bits_ = 0;
 };
 

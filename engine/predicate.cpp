@@ -47,7 +47,7 @@ std::optional<double> value_of(const Trait& trait, std::string_view text) {
 
 // "f16|bf16"; nullopt of a trait without labels, or with one that it does not have.
 std::optional<double> set_of(const Trait& trait, std::string_view text) {
-  if (trait.kind != Trait::Kind::label || trait.labels.size() > most_set_labels) return std::nullopt;
+  if (trait.kind != Trait::Kind::label || std::ssize(trait.labels) > most_set_labels) return std::nullopt;
   double sum = 0;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('|', begin), text.size());
@@ -93,27 +93,6 @@ std::optional<Atom> atom_from_text(std::string_view text, const Op& op) {
 }
 
 }  // namespace
-
-bool Atom::holds(double x) const noexcept {
-  switch (op) {
-    case Compare::eq:
-      return x == value;
-    case Compare::ne:
-      return x != value;
-    case Compare::lt:
-      return x < value;
-    case Compare::le:
-      return x <= value;
-    case Compare::ge:
-      return x >= value;
-    case Compare::one_of:
-      return x >= 0 && x < static_cast<double>(most_set_labels) &&
-             (static_cast<std::uint64_t>(value) >> static_cast<unsigned>(x) & 1) != 0;
-    case Compare::gt:
-      break;
-  }
-  return x > value;
-}
 
 bool Predicate::holds(const Row& row) const noexcept {
   return std::ranges::all_of(atoms, [&](const Atom& atom) { return atom.holds(row); });

@@ -9,6 +9,8 @@
 
 namespace attest::engine {
 
+inline constexpr int most_set_labels = 52;
+
 // One comparison of a trait with a number, or with several of a trait's labels.
 struct Atom {
   enum class Op : std::uint8_t { eq, ne, lt, le, ge, gt, one_of };
@@ -16,12 +18,28 @@ struct Atom {
   Op op = Op::eq;
   double value = 0;  // under `one_of` the sum of 2^label over the labels, 52 of them at most
 
-  [[nodiscard]] bool holds(double x) const noexcept;  // of a value of the trait
+  [[nodiscard]] bool holds(double x) const noexcept {  // of a value of the trait
+    switch (op) {
+      case Op::eq:
+        return x == value;
+      case Op::ne:
+        return x != value;
+      case Op::lt:
+        return x < value;
+      case Op::le:
+        return x <= value;
+      case Op::ge:
+        return x >= value;
+      case Op::gt:
+        return x > value;
+      case Op::one_of:
+        break;
+    }
+    return x >= 0 && x < most_set_labels && (static_cast<std::uint64_t>(value) >> static_cast<unsigned>(x) & 1) != 0;
+  }
   [[nodiscard]] bool holds(const Row& row) const noexcept { return holds(row[trait]); }
   friend bool operator==(const Atom&, const Atom&) = default;
 };
-
-inline constexpr std::size_t most_set_labels = 52;
 
 // A conjunction, such as `scale<=0`, `k_align<16 && d%8==0` or `form.mask==0d|1d`. Without atoms it holds of everything.
 struct Predicate {
