@@ -22,10 +22,6 @@ Calls all_but(const Calls& calls, std::size_t begin, std::size_t count) {
   return rest;
 }
 
-bool same_value(const Field& field, const Problem& a, const Problem& b) {
-  return field.get(a) == field.get(b) && field.get_real(a) == field.get_real(b);
-}
-
 }  // namespace
 
 // Delta debugging (Zeller and Hildebrandt, 2002) with complements alone, after the shortest suffix of 1, 2, 4, ... calls.

@@ -29,15 +29,13 @@ std::vector<Format> every_format() {
 // Whether two problems differ in the numbers that tensors hold and in nothing else.
 bool differs_in_values(const Problem& a, const Problem& b) {
   return forms_of(a) == forms_of(b) && std::ranges::all_of(a.op().fields(), [&](const Field& field) {
-           return field.group == FieldGroup::values || field.group == FieldGroup::origin ||
-                  (field.get(a) == field.get(b) && field.get_real(a) == field.get_real(b));
+           return field.group == FieldGroup::values || field.group == FieldGroup::origin || same_value(field, a, b);
          });
 }
 
 bool differs_in_forms(const Problem& a, const Problem& b) {
-  return forms_of(a) != forms_of(b) && std::ranges::all_of(a.op().fields(), [&](const Field& field) {
-           return field.get(a) == field.get(b) && field.get_real(a) == field.get_real(b);
-         });
+  return forms_of(a) != forms_of(b) &&
+         std::ranges::all_of(a.op().fields(), [&](const Field& field) { return same_value(field, a, b); });
 }
 
 // Whether the same numbers are asked in the same shape, with another mask, scale, output, format or form.
@@ -45,8 +43,12 @@ bool differs_in_settings(const Problem& a, const Problem& b) {
   return std::ranges::all_of(a.op().fields(), [&](const Field& field) {
     const bool setting = field.group == FieldGroup::masks || field.group == FieldGroup::scaling ||
                          field.group == FieldGroup::outputs || field.group == FieldGroup::format;
-    return setting || (field.get(a) == field.get(b) && field.get_real(a) == field.get_real(b));
+    return setting || same_value(field, a, b);
   });
+}
+
+bool holds_of_one(const Predicate& predicate, const std::vector<Row>& rows) {
+  return std::ranges::any_of(rows, [&](const Row& row) { return predicate.holds(row); });
 }
 
 // The row on which a case failed as `studied` did; nullptr if none is known.
@@ -153,8 +155,7 @@ void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, c
   studied.learned = learn(thinned_out(studied.failing), some, anchors, options);
   // Those that nobody shrank may be of so many defects that all together have nothing in common, or nothing of this one.
   const auto refuted = [&](const Predicate& predicate) {
-    return !predicate.atoms.empty() &&
-           std::ranges::any_of(beside.settings, [&](const Row& row) { return predicate.holds(row); });
+    return !predicate.atoms.empty() && holds_of_one(predicate, beside.settings);
   };
   const bool of_others = needs_a_form_beside(studied.learned.predicate, studied);
   const bool doubtful = studied.learned.predicate.atoms.empty() || of_others || refuted(studied.learned.predicate);
@@ -214,13 +215,11 @@ bool Study::is_need(const Predicate& predicate, const Studied& studied) const {
 }
 
 bool Study::is_refuted(const Predicate& predicate, const Studied& studied) const {
-  return std::ranges::any_of(passing_neighbours(studied.finding).options,
-                             [&](const Row& row) { return predicate.holds(row); });
+  return holds_of_one(predicate, passing_neighbours(studied.finding).options);
 }
 
 bool Study::needs_a_form_beside(const Predicate& predicate, const Studied& studied) const {
-  return !predicate.atoms.empty() && std::ranges::any_of(passing_neighbours(studied.finding).forms,
-                                                         [&](const Row& row) { return predicate.holds(row); });
+  return !predicate.atoms.empty() && holds_of_one(predicate, passing_neighbours(studied.finding).forms);
 }
 
 std::vector<const Row*> Study::failing(const Studied& studied, const std::set<std::string>& buckets) const {

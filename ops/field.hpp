@@ -26,6 +26,10 @@ struct Field : FieldFacts {
   std::function<void(const Problem& from, Problem& to)> copy;
 };
 
+inline bool same_value(const Field& field, const Problem& a, const Problem& b) {
+  return field.get(a) == field.get(b) && field.get_real(a) == field.get_real(b);
+}
+
 // `row` must outlive what is made of it.
 template <class P, class S>
 Field erased(const FieldRow<P, S>& row) {

@@ -35,8 +35,7 @@ class Block {
     const Index group = problem.group();
     for (count_ = 0; next < rows.size() && static_cast<Index>(count_) < most; ++next) {
       const Index flat = rows[next];
-      // Most rows follow the one before: no need to divide.
-      if (count_ > 0 && flat == rows[next - 1] + 1 && rows_[count_ - 1].i + 1 < problem.lq) {
+      if (count_ > 0 && follows(problem, rows_[count_ - 1], rows[next - 1], flat)) {
         const RowIndex& last = rows_[count_ - 1];
         rows_[count_] = {last.b, last.h, last.i + 1};
       } else {

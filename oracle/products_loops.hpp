@@ -5,6 +5,7 @@
 #include "oracle/exp.hpp"
 #include "oracle/half_gap.hpp"
 #include "oracle/loops.hpp"
+#include "oracle/score_lane.hpp"
 
 namespace attest::oracle::products {
 namespace {
@@ -151,25 +152,10 @@ void Loops<L>::round_sums(const RoundRule& rule, const double* a, const double* 
 template <class L>
 ScoreSums Loops<L>::finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open,
                                   Index count, Index keys) {
-  const double c = rule.softcap;
-  const bool cap_first = c > 0 && rule.softcap_before_bias, cap_last = c > 0 && !rule.softcap_before_bias;
   L top = fill<L>(-lane_infinity), n = fill<L>(0);
   for (Index j = 0; j < keys; j += lane_count) {
-    L z = load<L>(s + j) * rule.scale, error = rule.per_s * abs(z);
-    if (cap_first) {
-      z = c * tanh(z / c);
-      error = min(error, fill<L>(2 * c)) + rule.per_capped * abs(z);
-    }
-    if (bias != nullptr) {
-      const L m = load<L>(bias + j);
-      z += m;
-      error += rule.u_score * abs(z) + rule.u_bias * abs(m);
-    }
-    if (cap_last) {
-      z = c * tanh(z / c);
-      error = min(error, fill<L>(2 * c)) + rule.per_capped * abs(z);
-    }
-    if (open != nullptr) z += load<L>(open + j);
+    auto [z, error] =
+        finish_score(rule, load<L>(s + j), bias == nullptr ? bias : bias + j, open == nullptr ? open : open + j);
     if (j + lane_count > count)
       z = select(lane_numbers<L>() < static_cast<double>(count - j), z, fill<L>(-lane_infinity));
     const typename L::Bits attended = z > -lane_infinity;

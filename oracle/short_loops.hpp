@@ -7,6 +7,7 @@
 #include "oracle/half_gap.hpp"
 #include "oracle/lane_root.hpp"
 #include "oracle/loops.hpp"
+#include "oracle/score_lane.hpp"
 #include "oracle/spread_loops.hpp"
 
 namespace attest::oracle::products {
@@ -39,9 +40,7 @@ ATTEST_LANE_FN void keep_largest(double& top, const typename L::Bits& where, con
 
 template <class L>
 ShortTops Loops<L>::short_scores(const ShortScoreRule& rule, const ShortLanes& rows) {
-  const ScoreRule& of = rule.score;
   const Index step = rows.stride;
-  const bool cap_first = of.softcap > 0 && of.softcap_before_bias, cap_last = of.softcap > 0 && !of.softcap_before_bias;
   ShortTops tops{};
   for (Index r = 0; r < rows.rows; r += lane_count) {
     L q_square = fill<L>(0), q_element = q_square;
@@ -62,27 +61,18 @@ ShortTops Loops<L>::short_scores(const ShortScoreRule& rule, const ShortLanes& r
       }
       k_square = max(k_square, squares);
       k_total += squares;
-      L z = s * of.scale, error = of.per_s * abs(z);
-      if (cap_first) {
-        z = of.softcap * tanh(z / of.softcap);
-        error = min(error, fill<L>(2 * of.softcap)) + of.per_capped * abs(z);
-      }
-      if (rows.bias != nullptr) {
-        const L m = load<L>(rows.bias + j * step + r);
+      const double* const bias = rows.bias == nullptr ? nullptr : rows.bias + j * step + r;
+      if (bias != nullptr) {
+        const L m = load<L>(bias);
         number &= m == m;
-        z += m;
-        error += of.u_score * abs(z) + of.u_bias * abs(m);
       }
-      if (cap_last) {
-        z = of.softcap * tanh(z / of.softcap);
-        error = min(error, fill<L>(2 * of.softcap)) + of.per_capped * abs(z);
-      }
-      if (rows.open != nullptr) z += load<L>(rows.open + j * step + r);
+      const auto [z, error] =
+          finish_score(rule.score, s, bias, rows.open == nullptr ? nullptr : rows.open + j * step + r);
       const typename L::Bits attended = z > -lane_infinity;
       n += zero_unless(attended, fill<L>(1));
       z_max = max(z_max, z);
       store(rows.z + j * step + r, z);
-      store(rows.e + j * step + r, zero_unless(attended, error + of.u_softmax * abs(z)));
+      store(rows.e + j * step + r, zero_unless(attended, error + rule.score.u_softmax * abs(z)));
     }
     L v_top = fill<L>(0), v_total = v_top;
     for (Index at = 0; at < rows.keys * rows.dv; ++at) {

@@ -95,10 +95,9 @@ Verdict check_lone_key(Trial& trial) {
   Counts counts;
   bool any = false;
   RowIndex at{};
-  Index before = -1;
+  Index before = -2;  // no row follows it
   for (const Index row : judged_rows(p)) {
-    // Most rows follow the one before: no need to divide.
-    if (row == before + 1 && row > 0 && at.i + 1 < p.lq)
+    if (follows(p, at, before, row))
       ++at.i;
     else
       at = row_index(p, row);
