@@ -316,6 +316,15 @@ class Explicit(unittest.TestCase):
                 SUBJECTS["explicit"]().attention(call(dtype="bf16", form={"softmax": form}))
                 self.assertEqual((softmax.call_args.args[0].dtype, softmax.call_args.kwargs), (torch.bfloat16, asked))
 
+    def test_a_mask_that_is_added_promises_to_be(self):
+        """A closed score past float16 is infinite, and NaN once -inf is added to it; put in its place, -inf closes it."""
+        for value in SUBJECTS["explicit"]().forms["mask"]:
+            promised = value["contract"] if isinstance(value, dict) else {}
+            c = call(lq=1, lk=2, dtype="f16", scale=1.0, keep=np.array([True, False]), form={"mask": words([value])[0]})
+            c.q[...], c.k[...] = 1, [[0, 0], [60000, 60000]]
+            SUBJECTS["explicit"]().attention(c)
+            self.assertEqual(np.isnan(c.out).any(), promised.get("mask_added", False), value)
+
     def test_what_is_offered(self):
         self.assertEqual(words(SUBJECTS["explicit"]().forms["softmax"]), ["type", "f32"])
         self.assertIn("shapes", SUBJECTS["explicit-compiled"]().forms)

@@ -17,7 +17,7 @@ import torch
 
 from . import _torch_script as script
 from ._forms import words
-from ._torch_call import HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed
+from ._torch_call import ADDED, HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed
 from ._torch_compile import COMPILED, SHAPES, TIMES, ask_compiled, need_compiler
 
 _IN_FLOAT = {"f16": "f16-all,softmax=f32", "bf16": "bf16-all,softmax=f32", "f32": "f32", "f64": "f64"}
@@ -40,7 +40,7 @@ class Explicit(Subject):
     documents = DOCUMENTS
     forms = {
         "scale": ["scores", "query", "divided"],  # what is multiplied; divided: the scores by sqrt(D), where that is the scale
-        "mask": ["where", "masked_fill", "added"],  # of booleans
+        "mask": ["where", "masked_fill", {"value": "added", "contract": ADDED}],  # of booleans
         "softmax": ["type", {"value": "f32", "contract": {"policy": _IN_FLOAT}}],  # in the scores' own type, or in float32
         "gqa": ["repeated", "grouped"],  # key heads repeated, or query heads in a dimension of groups
     }
