@@ -47,7 +47,8 @@ std::string title(const Entry& entry) {
 // Keys of the contract that a finding may contradict.
 std::vector<std::string_view> promises(const Entry& entry) {
   std::vector<std::string_view> keys;
-  if (entry.seen == VerdictKind::fail) keys.emplace_back("policy");
+  if (entry.seen == VerdictKind::fail)
+    for (const std::string_view key : {"policy", "variance"}) keys.push_back(key);
   if (entry.evidence && entry.evidence->wrong != Wrong::finite)
     for (const std::string_view key : {"empty_row", "nan"}) keys.push_back(key);
   if (entry.property.find("batch") != std::string::npos) keys.emplace_back("batch_invariant");

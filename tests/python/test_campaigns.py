@@ -94,15 +94,17 @@ class Keras(Campaigns):
 
 class Jax(Campaigns):
     def test_standardize(self):
-        for name in ("standardize", "standardize-stable"):
-            self.ends(0, name, "rows<4096", cases=150)
+        self.ends(0, "standardize", "rows<4096 && values!=roots_large", cases=150)  # jax-standardize-1
+        self.ends(0, "standardize-stable", "rows<4096", cases=150)
 
-    def test_the_ways_to_the_variance_are_those_of_the_document(self):
+    def test_the_sentences_are_of_the_document(self):
         import jax
-        document = " ".join(jax.nn.standardize.__doc__.split()).replace("``", "")
-        self.assertIn('"fast" uses mean(x^2) - mean(x)^2 which may be faster but can suffer from catastrophic', document)
-        self.assertIn('"stable" uses the two-pass formula mean((x - mean(x))^2) which is numerically stable', document)
-        self.assertIn("correction factor added to variance to avoid division by zero", document)
+        sys.path.insert(0, str(LISTED.parents[2]))
+        from attest.adapters._jax_standardize import documents
+        document = " ".join(jax.nn.standardize.__doc__.split())
+        for algorithm in ("fast", "stable"):
+            for _, sentence in documents(algorithm).values():
+                self.assertIn(sentence, document)
 
 
 class Openvino(Campaigns):
