@@ -400,8 +400,9 @@ TEST(NormIssue, SaysWhatTheEntryHolds) {
   entry.evidence = Evidence{"out", {0, 1, 0, 0}, 9, 1, 0.5, 1.5, 16, Wrong::finite, ""};
   const std::vector<Quote> documents{{"variance", "Manual: \"the mean of the squares less the square of the mean\""}};
   const std::string text = report::issue_text({entry, *call_of(entry), false, {}}, documents, "Linux x86_64");
-  for (const char* part : {"# builtin:ln-fused, f32: wrong result", "what LayerNorm means", "> Manual: \"the mean of the squares",
-                           "as small as it gets: 21 elements", "docs/layer-norm.md", "- Linux x86_64\n"})
+  for (const char* part :
+       {"# builtin:ln-fused, f32: wrong result", "what LayerNorm means", "> Manual: \"the mean of the squares",
+        "as small as it gets: 21 elements", "docs/layer-norm.md", "- Linux x86_64\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
 }
 
