@@ -23,7 +23,8 @@ class RowSpread {
   double scale = 0;            // the reciprocal root
   double of_mean = 0;          // variance of t for what the mean is off by
   double of_scale = 0;         // and relative, for what the root is off by
-  double root_bias = 0;        // relative: a root may err to one side
+  double root_bias = 0;        // relative: a root may err to one side, and so may a sum of squares of short numbers
+  double mean_bias = 0;        // of t: sums of numbers that round alike
   double of_mean_squared = 0;  // relative: what the square of the mean's error adds to the variance, at lambda 5
 
  private:

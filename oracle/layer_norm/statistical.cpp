@@ -138,9 +138,11 @@ oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
     const double a = (fit.tt * fit.r - fit.t * fit.rt) / determinant,
                  b = (fit.w * fit.rt - fit.t * fit.r) / determinant;
     const RowSpread& row_of = spread();
-    const double of_b = row_of.of_scale + square(row_of.root_bias) + square(row_of.of_mean_squared);
-    const double za = numbers_.rms ? 0 : square(a) / (fit.tt / determinant + row_of.of_mean);
-    const double zb = square(b) / (fit.w / determinant + of_b);
+    // What may err to one side by all that is permitted is taken off: it is no noise.
+    const auto beyond = [](double found, double bias) { return square(std::max(0.0, std::fabs(found) - bias)); };
+    const double of_b = row_of.of_scale + square(row_of.of_mean_squared);
+    const double za = numbers_.rms ? 0 : beyond(a, row_of.mean_bias) / (fit.tt / determinant + row_of.of_mean);
+    const double zb = beyond(b, row_of.root_bias) / (fit.w / determinant + of_b);
     const double both_of = numbers_.rms ? zb : (za + zb) / 2;
     statistics.squares += both_of * static_cast<double>(fit.columns);
     statistics.elements += fit.columns;
