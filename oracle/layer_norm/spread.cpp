@@ -127,10 +127,27 @@ Spread RowSpread::of(const Element& e, double y) const {
             square(a.eta);
   }
   Spread spread;
+  spread.row = shared / 3;
+  if (g > 0) {
+    // What is made of gamma and beta alone, or of them and the row's statistics.
+    if (m_.form == NormForm::folded)
+      spread.mean =
+          (square(a.u) * (3 * square(mean * g) + square(mean * g + b)) + square(a.eta * mean / r)) / square(g) / 3;
+    if (m_.affine_loses_params) spread.mean += (square(a.u * b) + square(a.eta)) / square(g) / 3;
+    if (m_.gamma_offset != 0) spread.scale += square(a.u) * (square(std::max(g, stored) / g) + 1) / 3;
+    if (m_.affine_loses_params) spread.scale += square(a.u * stored / g) / 3;
+    if (scale_first) spread.scale += (2 * square(a.u) + square(a.eta / (r * g))) / 3;
+  }
   spread.own = std::sqrt((square(g) * of_t + of_y) / 3);
-  const double row = square(g) * (of_mean + shared / 3 + of_scale * square(t));
+  const double row = square(g) * (of_mean + spread.row + of_scale * square(t));
   spread.s = std::sqrt(square(spread.own) + row) + g * t * of_mean_squared;
   spread.bias = g * (t * root_bias + mean_bias);
+  if (m_.form == NormForm::folded && g > 0) {
+    // Where beta has few gaps, or none, for m r gamma, what is rounded off that follows gamma: of t, all elements lose m r, or a part.
+    constexpr double few_gaps = 8;
+    const double shift = mean * g, half_gap = std::max(a.u * (shift + b), a.eta);
+    if (shift <= few_gaps * half_gap) spread.row += square(std::min(mean, half_gap / g));
+  }
   return spread;
 }
 

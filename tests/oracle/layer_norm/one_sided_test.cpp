@@ -179,5 +179,36 @@ TEST(LayerNormOneSided, EachNumberMayBeTakenToItsEdge) {
     for (const auto& [policy, tally] : tallies) fmt::print("{:.2f} {}\n", tally.lambda, tally.at);
 }
 
+// Of one gamma and beta for all elements, what is made of them and the row's statistics (folded: r gamma, beta - m r gamma) is rounded
+// once for all, which T must not take for as many independent roundings.
+TEST(LayerNormOneSided, RowsOfOneGammaAndBetaErrTogether) {
+  for (const char* line : {"rows=5 hidden=255 residual=like_x gamma=none beta=one values=uniform amplitude=0x1p-19 "
+                           "offset=-0x1p-3 seed=16470904449220817613",
+                           "rows=5 hidden=255 gamma=one beta=one values=normal offset=10 seed=3",
+                           "rows=1 hidden=4096 gamma=one beta=one values=uniform seed=4"}) {
+    const Problem problem = problem_from_text(line);
+    const Inputs inputs = materialise(problem);
+    double most = 0;
+    for (std::uint64_t n = 0; n < 400; ++n) {
+      const std::uint64_t key = extend(mix(5), n);
+      Contract contract = emulated::draw_contract(key);
+      contract.policy = policy_from_text("f32");
+      contract.arithmetic.kappa = 1;
+      contract.arithmetic.flush_to_zero = attest::layer_norm::FlushToZero::no;
+      emulated::Scheme scheme = emulated::draw_scheme(contract, problem.hidden, false, key);
+      if (scheme.order > Order::shuffled) scheme.order = Order::forward;
+      Tensor out = make_out(problem), none;
+      emulated::run(inputs, contract, scheme, out, none);
+      oracle::Statistics statistics;
+      LayerNormOracle judge(contract, problem, inputs);
+      EXPECT_NE(judge.judge(out, none, &statistics).kind, VerdictKind::fail) << line;
+      most = std::max(most, statistics.t());
+    }
+    fmt::print("T {:.2f} of {}\n", most, line);
+    EXPECT_GT(most, 0) << line;
+    EXPECT_LT(most, 2) << line;
+  }
+}
+
 }  // namespace
 }  // namespace attest::oracle::layer_norm
