@@ -8,9 +8,9 @@ namespace attest::oracle::layer_norm {
 // order does not look at the numbers; the worst of all lanes that such a sum may be made of.
 
 // Of the mean of x, or of x less the first one (shifted). 0 where welford makes it.
-double drift_of_mean(const Numbers& numbers, const SourceRow& source);
+double drift_of_mean(const Numbers& m, const SourceRow& source);
 // Of the mean of squares, which is `squares`: of x (RMSNorm, one_pass), of x less the first one (shifted), of x less the mean.
 // 0 where welford makes it.
-double drift_of_squares(const Numbers& numbers, const SourceRow& source, const Statistics& row, double squares);
+double drift_of_squares(const Numbers& m, const SourceRow& source, const Statistics& row, double squares);
 
 }  // namespace attest::oracle::layer_norm
