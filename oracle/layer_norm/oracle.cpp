@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "oracle/decode.hpp"
+#include "oracle/layer_norm/alike.hpp"
 #include "oracle/layer_norm/lent.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
@@ -93,6 +95,14 @@ bool Params::none_vanish(int gamma_offset) const {
   if (!none_vanish_)
     none_vanish_ = finite() && std::ranges::none_of(gamma, [&](double g) { return g + gamma_offset == 0; });
   return *none_vanish_;
+}
+
+double Params::alike(Index n) const {
+  if (gamma.empty() && beta.empty()) return 1;
+  if (!alike_)
+    alike_ =
+        alike_of(n, [&](std::size_t i) { return std::pair(gamma.empty() ? 1 : gamma[i], beta.empty() ? 0 : beta[i]); });
+  return *alike_;
 }
 
 Evidence sum_evidence(const std::array<std::int64_t, 4>& index, double got, double expected) {

@@ -33,9 +33,12 @@ struct Params {
   [[nodiscard]] bool finite() const;
   // Whether they are and no gamma is 0 with its offset; likewise.
   [[nodiscard]] bool none_vanish(int gamma_offset) const;
+  // Of two elements at random, how likely it is that their gamma and beta are one; likewise. 1 where both are absent.
+  [[nodiscard]] double alike(Index n) const;
 
  private:
   mutable std::optional<bool> finite_, none_vanish_;
+  mutable std::optional<double> alike_;
 };
 
 // Why the statistical tier does not speak of a contract, as one clause; empty if it does.
@@ -101,6 +104,7 @@ class LayerNormOracle {
   bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);
   const RowSpread& spread();
   bool has_spread(Index row);
+  [[nodiscard]] double repetition(double params_alike) const;
   // y of the entered row, and with the bits that double has no room for.
   double reference(Index column, Wide& wide) const;
   static void read(const Tensor& out, Index row, std::vector<double>& to);

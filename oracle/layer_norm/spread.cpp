@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "oracle/layer_norm/drift.hpp"
 #include "oracle/layer_norm/oracle.hpp"
 #include "oracle/series.hpp"
 
@@ -40,13 +41,13 @@ RowSpread::RowSpread(const Numbers& m, const Contract& contract, const SourceRow
   const double v = static_cast<double>(row.variance), whole = v + epsilon, deviation = std::sqrt(v);
   if (!(whole > 0)) return;
   scale = 1 / std::sqrt(whole);
-  const double lost = m.statistics_lose ? 1 : 0, eta = square(m.statistics.eta);
+  const double eta = square(m.statistics.eta);
   const double mean_abs = row.mean_abs, weighted = m.weighted_merges ? 25 : 1;
   // At each level of a tree the nodes add up to no more than all magnitudes: their squares, to no more than that squared.
   const auto of_sum = [&](double magnitudes, double spread) {
     return square(u) / 3 * (h * weighted * alike(n, u, n * magnitudes, spread) + 5) * square(magnitudes) + eta;
   };
-  double mean_error = m.rms ? 0 : of_sum(mean_abs, deviation) + lost * square(u * mean_abs);
+  double mean_error = m.rms ? 0 : of_sum(mean_abs, deviation) + (m.statistics_lose ? square(u * mean_abs) + eta : 0);
   // Relative to the variance, as a sum of squares makes it: v, or what it is the difference of.
   double squares = v, through_mean = 0;
   if (m.one_pass_like) {
@@ -65,7 +66,10 @@ RowSpread::RowSpread(const Numbers& m, const Contract& contract, const SourceRow
     mean_error += eta * square(n / 2);  // steps that underflow do so alike
     through_mean = 4 * square(deviation) * mean_error;
   }
-  if (lost > 0) through_mean += 4 * square(deviation * u * row.largest) + square(square(u * row.largest));
+  if (m.statistics_lose) {
+    const double read = m.statistics.u * row.largest + m.statistics.eta;
+    through_mean += 4 * square((m.one_pass_like ? std::sqrt(squares) : deviation) * read) + square(square(read));
+  }
   const double of_variance =
       (square(u) / 3 *
            (h * alike(n, u, n * squares,
@@ -77,6 +81,12 @@ RowSpread::RowSpread(const Numbers& m, const Contract& contract, const SourceRow
   const auto& how = contract.arithmetic;
   root_bias = how.rsqrt_rel ? *how.rsqrt_rel + u : 2 * how.rsqrt_ulp * u;
   of_mean = mean_error * square(scale);
+  root_bias += drift_of_squares(m, source, row, squares) / whole / 2;
+  mean_bias = drift_of_mean(m, source) * scale;
+  if (m.one_pass_like)
+    root_bias += std::sqrt(std::max(0.0, squares - v)) * scale * mean_bias;
+  else if (m.variance == Variance::two_pass)
+    root_bias += mean_bias * (mean_bias / 2 + 5 * std::sqrt(of_mean));
   of_scale = of_variance / 4 + square(u) * 4 / 3 + (m.normalise_loses_statistics ? square(m.normalise.u) / 3 : 0);
   of_mean_squared = m.rms || m.variance != Variance::two_pass ? 0 : 2.5 * of_mean;
   applies = 5 * std::sqrt(of_mean) < linear && 5 * std::sqrt(of_scale) < linear && root_bias < linear;
@@ -92,7 +102,7 @@ Spread RowSpread::of(const Element& e, double y) const {
   // Of t, squared: each rounding a third of its square.
   const auto flag = [](bool condition) { return condition ? 1.0 : 0.0; };
   double of_t = square(n.u * t) * (2 + 2 * flag(m_.one_pass_like)) +
-                square(m_.statistics.u * x) * flag(m_.statistics_lose) +
+                (square(m_.statistics.u * x) + square(m_.statistics.eta * r)) * flag(m_.statistics_lose) +
                 square(n.u * x) * flag(m_.normalise_loses_source) + 3 * square(n.eta) + square(n.eta * r);
   double shared = square(n.u * mean) * flag(m_.normalise_loses_statistics);
   if (m_.normalise_loses_statistics) shared += square(n.eta * std::sqrt(static_cast<double>(m_.n)));
@@ -108,7 +118,8 @@ Spread RowSpread::of(const Element& e, double y) const {
   if (scale_first) {
     of_y += 2 * square(a.u * g * t) + square(a.eta * t / r);
     if (m_.affine_loses_normalise || m_.affine_loses_source || m_.affine_loses_statistics)
-      of_y += square(a.u * g) * (square(x) + square(mean) + 2 * square(t)) + square(a.eta * (g + x / r + mean / r));
+      of_y +=
+          square(a.u * g) * (square(x) + square(mean) + 2 * square(t)) + square(a.eta * (g + r * g + x / r + mean / r));
   }
   if (m_.form == NormForm::folded) {
     const double shift = mean * g;
@@ -116,10 +127,27 @@ Spread RowSpread::of(const Element& e, double y) const {
             square(a.eta);
   }
   Spread spread;
+  spread.row = shared / 3;
+  if (g > 0) {
+    // What is made of gamma and beta alone, or of them and the row's statistics.
+    if (m_.form == NormForm::folded)
+      spread.mean =
+          (square(a.u) * (3 * square(mean * g) + square(mean * g + b)) + square(a.eta * mean / r)) / square(g) / 3;
+    if (m_.affine_loses_params) spread.mean += (square(a.u * b) + square(a.eta)) / square(g) / 3;
+    if (m_.gamma_offset != 0) spread.scale += square(a.u) * (square(std::max(g, stored) / g) + 1) / 3;
+    if (m_.affine_loses_params) spread.scale += square(a.u * stored / g) / 3;
+    if (scale_first) spread.scale += (2 * square(a.u) + square(a.eta / (r * g))) / 3;
+  }
   spread.own = std::sqrt((square(g) * of_t + of_y) / 3);
-  const double row = square(g) * (of_mean + shared / 3 + of_scale * square(t));
+  const double row = square(g) * (of_mean + spread.row + of_scale * square(t));
   spread.s = std::sqrt(square(spread.own) + row) + g * t * of_mean_squared;
-  spread.bias = g * t * root_bias;
+  spread.bias = g * (t * root_bias + mean_bias);
+  if (m_.form == NormForm::folded && g > 0) {
+    // Where beta has few gaps, or none, for m r gamma, what is rounded off that follows gamma: of t, all elements lose m r, or a part.
+    constexpr double few_gaps = 8;
+    const double shift = mean * g, half_gap = std::max(a.u * (shift + b), a.eta);
+    if (shift <= few_gaps * half_gap) spread.row += square(std::min(mean, half_gap / g));
+  }
   return spread;
 }
 

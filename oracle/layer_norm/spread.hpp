@@ -4,9 +4,12 @@
 namespace attest::oracle::layer_norm {
 
 // How far from the reference a conforming kernel's element tends to lie: within lambda s of it, and `bias` more for errors that
-// all point one way, before output rounding (docs/layer-norm.md, section 10). `own` is that part of s which no other element shares.
+// all point one way, before output rounding (docs/layer-norm.md, section 10). `own` is that part of s which no other element shares,
+// but one of the same gamma and beta: of it `mean` (of t, squared) moves all such elements by one amount, and `scale` (squared) by one
+// part. `row`: of t, squared, what all elements share beside the row's statistics.
 struct Spread {
   double s = 0, bias = 0, own = 0;
+  double mean = 0, scale = 0, row = 0;
 };
 
 // What the errors of a row's mean and of its reciprocal root have in common.
@@ -23,7 +26,8 @@ class RowSpread {
   double scale = 0;            // the reciprocal root
   double of_mean = 0;          // variance of t for what the mean is off by
   double of_scale = 0;         // and relative, for what the root is off by
-  double root_bias = 0;        // relative: a root may err to one side
+  double root_bias = 0;        // relative: a root may err to one side, and so may a sum of squares of short numbers
+  double mean_bias = 0;        // of t: sums of numbers that round alike
   double of_mean_squared = 0;  // relative: what the square of the mean's error adds to the variance, at lambda 5
 
  private:

@@ -1,7 +1,9 @@
 // The statistical tier of LayerNorm: section 10 of docs/layer-norm.md.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
+#include "oracle/layer_norm/alike.hpp"
 #include "oracle/layer_norm/calibration.hpp"
 #include "oracle/layer_norm/oracle.hpp"
 #include "oracle/layer_norm/spread.hpp"
@@ -14,13 +16,20 @@ namespace {
 constexpr double margin = 1.05;     // room in lambda s for what the terms leave out
 constexpr Index least_columns = 8;  // of a row that is fitted
 constexpr double least_gaps = 8;
+// Of the variance of what elements round off by themselves, which is known and no bound: a row may lie beyond it by chance, and classes
+// of problems whose other errors are calibrated know little of rows where it is most of all.
+constexpr double chance = 6;
 constexpr double least_spread = 1e-140;  // below it squares underflow
 
 // The fit of residuals (out - y) / gamma by a + b t, each weighed by what an element's own roundings leave it to say.
 struct Fit {
   double w = 0, t = 0, tt = 0, r = 0, rt = 0;
+  double row = 0, mean = 0, scale = 0;  // of elements' Spread
   Index columns = 0;
-  void add(double weight, double at, double residual) {
+  void add(double weight, double at, double residual, const Spread& of) {
+    row += weight * of.row;
+    mean += weight * of.mean;
+    scale += weight * of.scale;
     w += weight;
     t += weight * at;
     tt += weight * at * at;
@@ -96,6 +105,18 @@ double LayerNormOracle::lambda_needed(Index row, Index column, double got) {
   });
 }
 
+// How many elements of the entered row are as one, on average: equal x, gamma and beta are rounded alike.
+double LayerNormOracle::repetition(double params_alike) const {
+  const auto n = static_cast<double>(problem_.hidden);
+  constexpr double few = 4;
+  if (params_alike * n < few) return 1;
+  const auto element_of = [&](std::size_t i) {
+    return std::tuple(source_.x[i], params_.gamma.empty() ? 1 : params_.gamma[i],
+                      params_.beta.empty() ? 0 : params_.beta[i]);
+  };
+  return n * alike_of(problem_.hidden, element_of);
+}
+
 oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
   oracle::Statistics statistics;
   std::vector<double> got(static_cast<std::size_t>(padded(problem_.hidden)));
@@ -127,7 +148,7 @@ oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
       const double t = static_cast<double>(e.d) * spread().scale;
       if (std::fabs(gamma * t) > least_gaps * half_ulp && noise > square(least_spread) && std::fabs(gamma) < 1e100 &&
           std::fabs(residual) < 1e100)
-        fit.add(square(gamma) / noise, t, residual / gamma);
+        fit.add(square(gamma) / noise, t, residual / gamma, spread_of);
     }
     if (!has_aggregate(round_.stage) || !has_aggregate(round_.tensor)) continue;
     const double determinant = fit.w * fit.tt - square(fit.t);
@@ -138,9 +159,14 @@ oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
     const double a = (fit.tt * fit.r - fit.t * fit.rt) / determinant,
                  b = (fit.w * fit.rt - fit.t * fit.r) / determinant;
     const RowSpread& row_of = spread();
-    const double of_b = row_of.of_scale + square(row_of.root_bias) + square(row_of.of_mean_squared);
-    const double za = numbers_.rms ? 0 : square(a) / (fit.tt / determinant + row_of.of_mean);
-    const double zb = square(b) / (fit.w / determinant + of_b);
+    // What may err to one side by all that is permitted is taken off: it is no noise.
+    const auto beyond = [](double found, double bias) { return square(std::max(0.0, std::fabs(found) - bias)); };
+    // Elements of one gamma and beta share what is made of these, and those of one x, too, all of their errors.
+    const double alike = params_.alike(problem_.hidden), noise_room = chance * repetition(alike);
+    const double of_a = row_of.of_mean + (fit.row + alike * fit.mean) / fit.w;
+    const double of_b = row_of.of_scale + square(row_of.of_mean_squared) + alike * fit.scale / fit.w;
+    const double za = numbers_.rms ? 0 : beyond(a, row_of.mean_bias) / (noise_room * fit.tt / determinant + of_a);
+    const double zb = beyond(b, row_of.root_bias) / (noise_room * fit.w / determinant + of_b);
     const double both_of = numbers_.rms ? zb : (za + zb) / 2;
     statistics.squares += both_of * static_cast<double>(fit.columns);
     statistics.elements += fit.columns;
