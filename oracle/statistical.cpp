@@ -358,8 +358,7 @@ Number RowSpread::stagnation(const Numbers& m, const Row& row, const Terms<Numbe
     if (m.weights_round && row.p[t] * weight_unit_ < smallest_weight_) bias += size;
     if (may_underflow(m, row, t)) bias += magnitude(e.at(e.moved, t));
     if (normalises_first_ && row.p[t] < 2 * m.eta_softmax) bias += size;
-    if (row.p[t] == 0 && row.z_max - row.z[t] < 746)
-      bias += smallest_double / row.mass * magnitude(e.at(e.v, t) - e.y);
+    if (row.p[t] == 0 && row.z_max - row.z[t] < 746) bias += smallest_double / row.mass * magnitude(e.at(e.v, t) - e.y);
     bias += below_or_nothing(size, value_ulp);
     if (row.p[t] < m.u_softmax) bias += row.p[t] * mean;
   }
@@ -484,8 +483,7 @@ void RowSpread::of(const Call& call, const Row& row, std::span<const Element> el
   std::array<Prefixes, lane_count> values;
   prefixes_of_eight(carried, n, values, Largest::wanted);
   for (std::size_t k = 0; k < some; ++k) largest[k] = values[k].largest;
-  const KeySums<Lanes> sums =
-      over_keys<Lanes>(call.numbers, row, {v, moved, carried, load(y)}, load(largest));
+  const KeySums<Lanes> sums = over_keys<Lanes>(call.numbers, row, {v, moved, carried, load(y)}, load(largest));
   for (std::size_t k = 0; k < elements.size(); ++k) {
     const int lane = static_cast<int>(k);
     spreads[k] = of(call, row, elements[k], values[k],

@@ -103,7 +103,8 @@ class RowSpread {
                                          const KeySums<double>& sums) const;
   [[nodiscard]] double of_sums(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const;
   template <class Number>
-  [[nodiscard]] Number stagnation(const Numbers& m, const Row& row, const Terms<Number>& e, const Number& largest) const;
+  [[nodiscard]] Number stagnation(const Numbers& m, const Row& row, const Terms<Number>& e,
+                                  const Number& largest) const;
   [[nodiscard]] bool may_underflow(const Numbers& m, const Row& row, std::size_t t) const;
   [[nodiscard]] double of_one_sided_functions(const Numbers& m, const Row& row, const Element& e) const;
   struct KeyScore {
