@@ -444,7 +444,7 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
   const auto bound = [&](Index n) { return squares[static_cast<std::size_t>(n)]; };
   std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return bound(a) > bound(b); });
   // Few rows are kept from one round to the next: what all columns of one share may take longer than all of these.
-  constexpr std::size_t most_kept = 16;
+  constexpr std::size_t most_kept = 64;
   constexpr double kept_numbers = 1 << 22;  // of all keys that are kept
   const double numbers_a_row = static_cast<double>(call_.keys) * static_cast<double>(call_.d + 16);
   const bool keeps =
@@ -473,7 +473,26 @@ double AttentionOracle::lambda_needed(Index b, Index h, Index i, Index column, F
   return full().lambda_needed({b, h, i}, column, {call_.numbers.output, tensor, false}, got);
 }
 
-Enclosure AttentionOracle::lse_enclosure(Index b, Index h, Index i) { return full().lse({b, h, i}); }
+// Whether masks leave no key to a row whose query is finite, of a call whose heads are known to be, so that Row::evaluate() would find
+// nothing but an empty row.
+bool AttentionOracle::surely_empty(const RowIndex& r) {
+  if (!heads_finite_ || call_.has_radii || call_.contract->mask_added || call_.contract->empty_row == EmptyRow::mean_v)
+    return false;
+  const KeyRange range = call_.range(r.b, r.i);
+  if (!call_.has_keep && range.first < range.last) return false;
+  for (Index j = range.first; j < range.last; ++j)
+    if (call_.kept(r.b, r.h, r.i, j)) return false;
+  query_.resize(static_cast<std::size_t>(call_.d));
+  read_row(call_.q, r.b, r.h, r.i, call_.d, query_.data());
+  return std::ranges::all_of(query_, [](double x) { return std::isfinite(x); });
+}
+
+Enclosure AttentionOracle::lse_enclosure(Index b, Index h, Index i) {
+  if (!surely_empty({b, h, i})) return full().lse({b, h, i});
+  Row empty;
+  empty.kind = RowKind::empty;
+  return lse_enclosure_of(call_, empty);
+}
 
 Verdict AttentionOracle::judge_slowly(const Tensor& out, const Tensor& lse) {
   const Results results(call_.numbers, out, lse);

@@ -2,6 +2,7 @@
 #include <array>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "core/contract.hpp"
 #include "core/inputs.hpp"
@@ -59,6 +60,7 @@ class AttentionOracle final : public Oracle {
   struct Full;
   Full& full();
   Verdict judge(const Tensor& out, const Tensor& lse, Statistics* statistics, bool lanes);
+  bool surely_empty(const RowIndex& r);
 
   const Problem& problem_;
   Call call_;
@@ -66,6 +68,7 @@ class AttentionOracle final : public Oracle {
   Index finite_head_ = -1;     // a key/value head known to hold finite values only
   bool heads_finite_ = false;  // whether all of them are known to
   std::unique_ptr<Full> full_;
+  std::vector<double> query_;
 };
 
 }  // namespace attest::oracle

@@ -160,17 +160,43 @@ ATTEST_LANE_FN Pack<double, N> zero_unless(const Pack<std::int64_t, N>& c, const
   using L = Pack<double, N>;
   return bits_as<L>(c & bits_as<typename L::Bits>(a));
 }
+// x < y ? x : y and x > y ? x : y of vectors by the instruction that is just that, which compilers make of numbers but not of vectors;
+// masked by nothing, since GCC 12 takes arguments of the others for uninitialised.
+template <class Vector>
+ATTEST_LANE_FN Vector lesser(Vector x, Vector y) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(Vector) == 64) return (Vector)_mm512_maskz_min_pd(0xff, (__m512d)x, (__m512d)y);
+#endif
+#if defined(__AVX__)
+  if constexpr (sizeof(Vector) == 32) return (Vector)_mm256_min_pd((__m256d)x, (__m256d)y);
+#endif
+#if defined(__SSE2__)
+  if constexpr (sizeof(Vector) == 16) return (Vector)_mm_min_pd((__m128d)x, (__m128d)y);
+#endif
+  return x < y ? x : y;
+}
+template <class Vector>
+ATTEST_LANE_FN Vector greater(Vector x, Vector y) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(Vector) == 64) return (Vector)_mm512_maskz_max_pd(0xff, (__m512d)x, (__m512d)y);
+#endif
+#if defined(__AVX__)
+  if constexpr (sizeof(Vector) == 32) return (Vector)_mm256_max_pd((__m256d)x, (__m256d)y);
+#endif
+#if defined(__SSE2__)
+  if constexpr (sizeof(Vector) == 16) return (Vector)_mm_max_pd((__m128d)x, (__m128d)y);
+#endif
+  return x > y ? x : y;
+}
 template <int N>
 ATTEST_LANE_FN Pack<double, N> min(const Pack<double, N>& a, const Pack<double, N>& b) {
-  using Vector = typename Pack<double, N>::Vector;
   return Pack<double, N>::each(
-      [](Vector x, Vector y) __attribute__((always_inline)) { return x < y ? x : y; }, a, b);
+      [](auto x, auto y) __attribute__((always_inline)) { return lesser(x, y); }, a, b);
 }
 template <int N>
 ATTEST_LANE_FN Pack<double, N> max(const Pack<double, N>& a, const Pack<double, N>& b) {
-  using Vector = typename Pack<double, N>::Vector;
   return Pack<double, N>::each(
-      [](Vector x, Vector y) __attribute__((always_inline)) { return x > y ? x : y; }, a, b);
+      [](auto x, auto y) __attribute__((always_inline)) { return greater(x, y); }, a, b);
 }
 template <int N>
 ATTEST_LANE_FN Pack<double, N> abs(const Pack<double, N>& a) {

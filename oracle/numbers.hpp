@@ -14,7 +14,7 @@ inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // exp and expm1 that stay finite, so that a vacuous bound is huge instead of NaN.
 inline double bounded(double x) { return std::min(x, 600.0); }
-inline double growth(double x) {
+[[gnu::always_inline]] inline double growth(double x) {
   if (x < 0x1p-12 && x >= 0) return x * (1 + x / 2 * (1 + x / 3 * (1 + x / 4)));  // to 2^-54
   return std::expm1(std::min(x, 700.0));
 }
@@ -30,7 +30,7 @@ inline bool is_power_of_two(double x) {
 }
 
 // Whether rounding from one format to another can lose bits or underflow sooner.
-constexpr bool loses(Format to, Format from) {
+[[gnu::always_inline]] constexpr bool loses(Format to, Format from) {
   return narrower(to, from) || smallest_normal(to) > smallest_normal(from);
 }
 

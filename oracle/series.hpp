@@ -54,11 +54,14 @@ inline double coherence(std::span<const double> increments, double ulp) {
   if (!(ulp > 0)) return 1;
   struct Group {
     double place;
-    std::uint32_t count;
+    std::uint32_t count, of_call;
   };
-  thread_local std::vector<Group> groups;  // a hash table, at most half full; a group without members is a free place
+  // A hash table, at most half full; a group of another call is a free place, so that nothing has to be cleared.
+  thread_local std::vector<Group> groups;
+  thread_local std::uint32_t this_call = 0;
   const std::size_t size = std::bit_ceil(2 * increments.size() + 2);
-  groups.assign(size, {0, 0});
+  if (++this_call == 0) groups.clear(), this_call = 1;
+  if (groups.size() < size) groups.resize(size, {0, 0, 0});
   const int unused = 64 - std::countr_zero(size);  // the highest bits of a product tell places apart: the lowest are 0
   double squares = 0;                              // of whole numbers: in any order
   for (const double increment : increments) {
@@ -68,10 +71,11 @@ inline double coherence(std::span<const double> increments, double ulp) {
     }
     const double place = std::floor(increment / ulp) + 0.0;  // one zero
     std::size_t at = std::bit_cast<std::uint64_t>(place) * 0x9e3779b97f4a7c15u >> unused;
-    while (groups[at].count > 0 && groups[at].place != place) at = (at + 1) & (size - 1);
-    squares += 2.0 * groups[at].count + 1;
-    groups[at].place = place;
-    ++groups[at].count;
+    while (groups[at].of_call == this_call && groups[at].place != place) at = (at + 1) & (size - 1);
+    Group& group = groups[at];
+    if (group.of_call != this_call) group = {place, 0, this_call};
+    squares += 2.0 * group.count + 1;
+    ++group.count;
   }
   return std::max(1.0, squares / static_cast<double>(increments.size()));
 }

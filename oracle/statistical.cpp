@@ -17,6 +17,14 @@ constexpr double most_tau = 1e150;  // whose square is finite
 // How far off tanh may be one way, beyond the rounding of its result, relatively.
 double one_sided_tanh(const Numbers& m) { return 2 * m.arithmetic.tanh_ulp * m.u_cap; }
 
+// Of a number, or of each of eight.
+double magnitude(double x) { return std::fabs(x); }
+ATTEST_LANE_FN Lanes magnitude(const Lanes& x) { return abs(x); }
+double larger(double a, double b) { return std::max(a, b); }
+ATTEST_LANE_FN Lanes larger(const Lanes& a, const Lanes& b) { return max(b, a); }
+double below_or_nothing(double x, double limit) { return x < limit ? x : 0; }
+ATTEST_LANE_FN Lanes below_or_nothing(const Lanes& x, const Lanes& limit) { return zero_unless(x < limit, x); }
+
 std::vector<Index> sorted_by(const std::vector<double>& key, std::size_t n) {
   std::vector<Index> order(n);
   std::iota(order.begin(), order.end(), Index{0});
@@ -75,7 +83,7 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   const auto n = static_cast<std::size_t>(row.n);
   const auto stride = static_cast<std::size_t>(padded(call.d));
   query_.assign(stride, 0);
-  keys_.assign(n * stride, 0);
+  keys_.resize(n * stride);
   read_row(call.q, b, h, i, call.d, query_.data());
   query_norm_ = norm(query_);
 
@@ -99,6 +107,7 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
       for (std::size_t k = 0; k < count; ++k) {
         double* const one = key + k * stride;
         read_row(call.k, b, call.kv_head(h), row.keys[t + k], call.d, one);
+        std::fill(one + width, one + stride, 0.0);
         double qk = 0;
         for (std::size_t c = 0; c < width; ++c) qk += products[c * some + k] = query_[c] * one[c] * m.scale;
         raw_[t + k] = qk;
@@ -183,20 +192,32 @@ void RowSpread::sort_into_bins(const Numbers& m, const Row& row) {
   bin_ends_.push_back(row.n);
 }
 
+template <class Number>
+Number RowSpread::Terms<Number>::at(const double* terms, std::size_t t) {
+  if constexpr (std::is_same_v<Number, double>)
+    return terms[t];
+  else
+    return load(terms + t * lane_count);
+}
+
+RowSpread::Terms<double> RowSpread::terms_of(const Element& e) {
+  return {e.v.data(), e.moved.data(), e.carried.data(), e.y};
+}
+
 // The variance of errors of size term(t), independent but in a bin, where they may be anything between independent and alike;
 // times of_bins, if given: what a bin's variance is more.
-template <class Term>
-double RowSpread::binned(Term&& term, std::span<const double> of_bins) const {
-  double variance = 0;
+template <class Number, class Term>
+Number RowSpread::binned(Term&& term, std::span<const double> of_bins) const {
+  Number variance = 0.0;
   Index at = 0;
   for (std::size_t bin = 0; bin < bin_ends_.size(); ++bin) {
-    double total = 0, squares = 0;
+    Number total = 0.0, squares = 0.0;
     for (; at < bin_ends_[bin]; ++at) {
-      const double x = term(static_cast<std::size_t>(order_[static_cast<std::size_t>(at)]));
+      const Number x = term(static_cast<std::size_t>(order_[static_cast<std::size_t>(at)]));
       total += x;
       squares += x * x;
     }
-    variance += std::max(squares, total * total) * (of_bins.empty() ? 1 : of_bins[bin]);
+    variance += larger(squares, total * total) * (of_bins.empty() ? 1 : of_bins[bin]);
   }
   return variance;
 }
@@ -224,37 +245,60 @@ void RowSpread::find_midpoints(const Row& row, const Grid& grid, double weight_n
 }
 
 // What every key's own score and weight contribute.
-double RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const Element& e) const {
-  double variance = binned([&](std::size_t t) { return e.moved[t] * tau[t]; });
+template <class Number>
+Number RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const Terms<Number>& e) const {
+  Number variance = binned<Number>([&](std::size_t t) { return e.at(e.moved, t) * tau[t]; });
   if (m.weights_round)
-    variance += binned(
-        [&](std::size_t t) {
+    variance += binned<Number>(
+        [&](std::size_t t) -> Number {
           const double weight = row.p[t] * weight_unit_;
           if (weight < smallest_weight_) return 0.0;  // lost: part of the bias
           const double r = std::max(m.u_weights, m.eta_weights * shortfall_ / weight) / std::sqrt(3.0);
-          return e.carried[t] * std::min(r, 1.0);
+          return e.at(e.carried, t) * std::min(r, 1.0);
         },
         of_weights_);
   // Quotients round one by one, those of equal weights alike.
   if (normalises_first_)
-    variance +=
-        binned([&](std::size_t t) { return e.carried[t] * m.c_div * m.u_softmax / std::sqrt(m.division_noise()); },
-               of_quotients_);
+    variance += binned<Number>(
+        [&](std::size_t t) { return e.at(e.carried, t) * m.c_div * m.u_softmax / std::sqrt(m.division_noise()); },
+        of_quotients_);
   // Weights that underflow in the softmax format: as results of exp, and once they are normalised. Far below they are 0,
   // unless an exp that may be off by a whole ulp, or a poor division, makes subnormals of them.
   const double underflow = row.rescaled * shortfall_;
   const double least_weight = m.arithmetic.exp_ulp >= 1 ? 0 : m.eta_softmax / 64;
   const double least_share = m.arithmetic.div_ulp > 0.5 ? 0 : m.eta_softmax / 64;
-  for (std::size_t t = 0; t < e.v.size(); ++t) {
-    if (row.p[t] * row.mass >= least_weight) variance += square(underflow / row.mass * (e.v[t] - e.y)) / 3;
-    if (normalises_first_ && row.p[t] >= least_share)
-      variance += square(m.eta_quotient() * e.v[t]) / m.division_noise();
+  const auto n = static_cast<std::size_t>(row.n);
+  for (std::size_t t = 0; t < n; ++t) {
+    if (row.p[t] * row.mass >= least_weight) {
+      const Number lost = underflow / row.mass * (e.at(e.v, t) - e.y);
+      variance += lost * lost / 3.0;
+    }
+    if (normalises_first_ && row.p[t] >= least_share) {
+      const Number lost = m.eta_quotient() * e.at(e.v, t);
+      variance += lost * lost / m.division_noise();
+    }
   }
   return variance;
 }
 
+template <class Number>
+RowSpread::KeySums<Number> RowSpread::over_keys(const Numbers& m, const Row& row, const Terms<Number>& e,
+                                                const Number& largest) const {
+  Number covariance = 0.0, scaled = 0.0, capped = 0.0, biased = 0.0;
+  const auto n = static_cast<std::size_t>(row.n);
+  for (std::size_t t = 0; t < n; ++t) {
+    const Number moved = e.at(e.moved, t);
+    covariance += std::min(row.z_max - row.z[t], most_below) * moved;
+    scaled += moved * std::clamp(raw_[t], -most_below, most_below);
+    capped += moved * std::clamp(row.z[t], -most_below, most_below);
+    if (std::isfinite(bias_[t])) biased += moved * bias_[t];
+  }
+  return {covariance, scaled, capped, biased, of_scores_and_weights(m, row, e), stagnation(m, row, e, largest)};
+}
+
 // Errors that keys have in common: those of q as it is scaled or enters, and of a tile's or split's shift.
-double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Element& e) const {
+double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Element& e,
+                                    const KeySums<double>& sums) const {
   double variance = 0;
   if (m.scaled_queries || m.operand_rounds) {
     const double scaling = m.scaled_queries ? 2 * square(m.u_scale) + square(m.u_entered) : 0;
@@ -269,12 +313,7 @@ double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Elem
       variance += square(covariance[c] * relative * query_[c]) + square(covariance[c] * absolute);
   }
   // The rounded scale, with two square roots of it, the softcap, and the log2 e that a bias is brought to.
-  double scaled = 0, capped = 0, biased = 0;
-  for (std::size_t t = 0; t < e.moved.size(); ++t) {
-    scaled += e.moved[t] * std::clamp(raw_[t], -most_below, most_below);
-    capped += e.moved[t] * std::clamp(row.z[t], -most_below, most_below);
-    if (std::isfinite(bias_[t])) biased += e.moved[t] * bias_[t];
-  }
+  const double scaled = sums.scaled, capped = sums.capped, biased = sums.biased;
   const double roundings = m.shared_scalings + (m.arithmetic.fold_sqrt && m.scale > 0 ? 2 : 0);
   variance += square(std::min(roundings * m.u_scale * std::fabs(scaled), most_tau)) / 3;
   // A scale that is subnormal in its format is off by up to all of itself, the same way in every row.
@@ -309,17 +348,19 @@ double RowSpread::of_sums(const Numbers& m, const Row& row, const Element& e, co
 }
 
 // What sums lose because a term is below an ulp of the running sum, and weights that may be lost altogether.
-double RowSpread::stagnation(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const {
-  const double value_ulp = m.u_pv * values.largest;
-  double bias = lost_squares * static_cast<double>(row.n);
-  for (std::size_t t = 0; t < e.carried.size(); ++t) {
-    const double size = std::fabs(e.carried[t]);
+template <class Number>
+Number RowSpread::stagnation(const Numbers& m, const Row& row, const Terms<Number>& e, const Number& largest) const {
+  const Number value_ulp = m.u_pv * largest, mean = magnitude(e.y);
+  Number bias = lost_squares * static_cast<double>(row.n);
+  const auto n = static_cast<std::size_t>(row.n);
+  for (std::size_t t = 0; t < n; ++t) {
+    const Number size = magnitude(e.at(e.carried, t));
     if (m.weights_round && row.p[t] * weight_unit_ < smallest_weight_) bias += size;
-    if (may_underflow(m, row, t)) bias += std::fabs(e.moved[t]);
+    if (may_underflow(m, row, t)) bias += magnitude(e.at(e.moved, t));
     if (normalises_first_ && row.p[t] < 2 * m.eta_softmax) bias += size;
-    if (row.p[t] == 0 && row.z_max - row.z[t] < 746) bias += smallest_double / row.mass * std::fabs(e.v[t] - e.y);
-    if (size < value_ulp) bias += size;
-    if (row.p[t] < m.u_softmax) bias += row.p[t] * std::fabs(e.y);
+    if (row.p[t] == 0 && row.z_max - row.z[t] < 746) bias += smallest_double / row.mass * magnitude(e.at(e.v, t) - e.y);
+    bias += below_or_nothing(size, value_ulp);
+    if (row.p[t] < m.u_softmax) bias += row.p[t] * mean;
   }
   return bias;
 }
@@ -412,11 +453,12 @@ RowSpread::Own RowSpread::own_sums(const Call& call, const Row& row, std::span<c
     variance += square((m.u_partial + 2 * m.c_div * m.u_final) *
                            std::sqrt(largest_block_squares(e.carried) / m.division_noise()) +
                        m.c_div * m.u_final * std::fabs(e.y));
-  return {variance / square(e.unit), stagnation(m, row, e, sums) / e.unit};
+  return {variance / square(e.unit), stagnation(m, row, terms_of(e), sums.largest) / e.unit};
 }
 
 Spread RowSpread::of(const Call& call, const Row& row, const Element& e) const {
-  return of(call, row, e, prefixes(e.carried));
+  const Prefixes values = prefixes(e.carried);
+  return of(call, row, e, values, over_keys<double>(call.numbers, row, terms_of(e), values.largest));
 }
 
 void RowSpread::of(const Call& call, const Row& row, std::span<const Element> elements, std::span<Spread> spreads) {
@@ -425,25 +467,40 @@ void RowSpread::of(const Call& call, const Row& row, std::span<const Element> el
     for (std::size_t k = 0; k < elements.size(); ++k) spreads[k] = of(call, row, elements[k]);
     return;
   }
-  const auto n = static_cast<std::size_t>(row.n);
-  together_.assign(n * some, 0);
-  for (std::size_t k = 0; k < elements.size(); ++k)
-    for (std::size_t t = 0; t < n; ++t) together_[t * some + k] = elements[k].carried[t];
+  const auto n = static_cast<std::size_t>(row.n), all = n * some;
+  together_.resize(3 * all);
+  double *const v = together_.data(), *const moved = v + all, *const carried = moved + all;
+  double y[some], largest[some];
+  for (std::size_t k = 0; k < some; ++k) {
+    const Element& e = elements[std::min(k, elements.size() - 1)];  // what is left of the lanes counts for nothing
+    for (std::size_t t = 0; t < n; ++t) {
+      v[t * some + k] = e.v[t];
+      moved[t * some + k] = e.moved[t];
+      carried[t * some + k] = e.carried[t];
+    }
+    y[k] = e.y;
+  }
   std::array<Prefixes, lane_count> values;
-  prefixes_of_eight(together_.data(), n, values, Largest::wanted);
-  for (std::size_t k = 0; k < elements.size(); ++k) spreads[k] = of(call, row, elements[k], values[k]);
+  prefixes_of_eight(carried, n, values, Largest::wanted);
+  for (std::size_t k = 0; k < some; ++k) largest[k] = values[k].largest;
+  const KeySums<Lanes> sums = over_keys<Lanes>(call.numbers, row, {v, moved, carried, load(y)}, load(largest));
+  for (std::size_t k = 0; k < elements.size(); ++k) {
+    const int lane = static_cast<int>(k);
+    spreads[k] = of(call, row, elements[k], values[k],
+                    {sums.covariance[lane], sums.scaled[lane], sums.capped[lane], sums.biased[lane],
+                     sums.variance[lane], sums.stagnation[lane]});
+  }
 }
 
-Spread RowSpread::of(const Call& call, const Row& row, const Element& e, const Prefixes& values) const {
+Spread RowSpread::of(const Call& call, const Row& row, const Element& e, const Prefixes& values,
+                     const KeySums<double>& sums) const {
   const Numbers& m = call.numbers;
-  double covariance = 0;
-  for (std::size_t t = 0; t < e.v.size(); ++t) covariance += std::min(row.z_max - row.z[t], most_below) * e.moved[t];
-  double s = std::sqrt(of_scores_and_weights(m, row, e) + of_shared_factors(m, row, e) + of_sums(m, row, e, values));
-  s += 3 * m.u_softmax * std::fabs(covariance) + undivided_.roundings * e.carried_total / std::sqrt(3.0);
+  double s = std::sqrt(sums.variance + of_shared_factors(m, row, e, sums) + of_sums(m, row, e, values));
+  s += 3 * m.u_softmax * std::fabs(sums.covariance) + undivided_.roundings * e.carried_total / std::sqrt(3.0);
   if (m.merges)
     s += (m.u_partial + 2 * m.c_div * m.u_final) * std::sqrt(largest_block_squares(e.carried) / m.division_noise()) +
          m.c_div * m.u_final * std::fabs(e.y);
-  const double bias = stagnation(m, row, e, values) + of_one_sided_functions(m, row, e) + lost_operands(call, row, e);
+  const double bias = sums.stagnation + of_one_sided_functions(m, row, e) + lost_operands(call, row, e);
   return {s / e.unit, bias / e.unit};
 }
 

@@ -76,11 +76,35 @@ class RowSpread {
 
  private:
   static Element element(const Row& row, std::span<const double> values, double unit, double y);
-  [[nodiscard]] Spread of(const Call& call, const Row& row, const Element& e, const Prefixes& values) const;
-  [[nodiscard]] double of_scores_and_weights(const Numbers& m, const Row& row, const Element& e) const;
-  [[nodiscard]] double of_shared_factors(const Numbers& m, const Row& row, const Element& e) const;
+  // An element's terms key by key, or those of eight elements beside each other: Number is double, or Lanes.
+  template <class Number>
+  struct Terms {
+    const double *v, *moved, *carried;
+    Number y;
+    static Number at(const double* terms, std::size_t t);
+  };
+  // What is added up over the keys: each element's numbers have the same bits alone and in lanes.
+  template <class Number>
+  struct KeySums {
+    Number covariance;              // of what is moved and how far its key is below the largest
+    Number scaled, capped, biased;  // of what is moved and the score before softcap and bias, the score, the bias
+    Number variance;                // of_scores_and_weights()
+    Number stagnation;
+  };
+  template <class Number>
+  [[nodiscard]] KeySums<Number> over_keys(const Numbers& m, const Row& row, const Terms<Number>& e,
+                                          const Number& largest) const;
+  [[nodiscard]] Spread of(const Call& call, const Row& row, const Element& e, const Prefixes& values,
+                          const KeySums<double>& sums) const;
+  static Terms<double> terms_of(const Element& e);
+  template <class Number>
+  [[nodiscard]] Number of_scores_and_weights(const Numbers& m, const Row& row, const Terms<Number>& e) const;
+  [[nodiscard]] double of_shared_factors(const Numbers& m, const Row& row, const Element& e,
+                                         const KeySums<double>& sums) const;
   [[nodiscard]] double of_sums(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const;
-  [[nodiscard]] double stagnation(const Numbers& m, const Row& row, const Element& e, const Prefixes& values) const;
+  template <class Number>
+  [[nodiscard]] Number stagnation(const Numbers& m, const Row& row, const Terms<Number>& e,
+                                  const Number& largest) const;
   [[nodiscard]] bool may_underflow(const Numbers& m, const Row& row, std::size_t t) const;
   [[nodiscard]] double of_one_sided_functions(const Numbers& m, const Row& row, const Element& e) const;
   struct KeyScore {
@@ -96,8 +120,8 @@ class RowSpread {
   };
   [[nodiscard]] Undivided undivided_error(const Numbers& m, const Row& row) const;
   [[nodiscard]] double lost_operands(const Call& call, const Row& row, const Element& e) const;
-  template <class Term>
-  double binned(Term&& term, std::span<const double> of_bins = {}) const;
+  template <class Number, class Term>
+  Number binned(Term&& term, std::span<const double> of_bins = {}) const;
   struct Grid {
     double unit, tiny;  // unit roundoff of a format, and half its smallest subnormal
     double size;        // of what is rounded, in units of the row's p

@@ -1,4 +1,6 @@
 #pragma once
+#include <utility>
+
 #include "oracle/lanes.hpp"
 
 namespace attest::oracle::layer_norm {
@@ -51,17 +53,42 @@ struct TwoSums {
   }
   // The lanes of both, in one fixed order: n with n + 4, then with n + 2, then the two that are left.
   ATTEST_LANE_FN void fold(double& total, double& total_rest) const {
-    double sums[lane_count], rests[lane_count];
-    store(sums, sum);
-    store(rests, rest);
-    for (int half = lane_count / 2; half > 0; half /= 2)
-      for (int n = 0; n < half; ++n) {
-        const double x = sums[n + half], next = sums[n] + x, part = next - sums[n];
-        rests[n] += rests[n + half] + ((sums[n] - (next - part)) + (x - part));
-        sums[n] = next;
-      }
-    total = sums[0] + rests[0];
-    total_rest = rests[0] - (total - sums[0]);
+    const auto halves = [](auto v) __attribute__((always_inline)) {
+      if constexpr (sizeof(v) == 64)
+        return std::pair(__builtin_shufflevector(v, v, 0, 1, 2, 3), __builtin_shufflevector(v, v, 4, 5, 6, 7));
+      else if constexpr (sizeof(v) == 32)
+        return std::pair(__builtin_shufflevector(v, v, 0, 1), __builtin_shufflevector(v, v, 2, 3));
+      else
+        return std::pair(v[0], v[1]);
+    };
+    const auto joined = [](auto a, auto b, auto rest_a, auto rest_b) __attribute__((always_inline)) {
+      const auto next = a + b, part = next - a;
+      return std::pair(next, rest_a + (rest_b + ((a - (next - part)) + (b - part))));
+    };
+    const auto of_vector = [&](auto s, auto r, auto self) __attribute__((always_inline)) {
+      const auto [low, high] = halves(s);
+      const auto [rest_low, rest_high] = halves(r);
+      const auto [next, rest_next] = joined(low, high, rest_low, rest_high);
+      if constexpr (sizeof(next) == sizeof(double))
+        return std::pair(next, rest_next);
+      else
+        return self(next, rest_next, self);
+    };
+    std::pair<double, double> two;
+    const auto &s = sum.part, &r = rest.part;
+    if constexpr (L::per_vector == 8) {
+      two = of_vector(s[0], r[0], of_vector);
+    } else if constexpr (L::per_vector == 4) {
+      const auto [next, rest_next] = joined(s[0], s[1], r[0], r[1]);
+      two = of_vector(next, rest_next, of_vector);
+    } else {
+      const auto [even, rest_even] = joined(s[0], s[2], r[0], r[2]);
+      const auto [odd, rest_odd] = joined(s[1], s[3], r[1], r[3]);
+      const auto [next, rest_next] = joined(even, odd, rest_even, rest_odd);
+      two = of_vector(next, rest_next, of_vector);
+    }
+    total = two.first + two.second;
+    total_rest = two.second - (total - two.first);
   }
 };
 

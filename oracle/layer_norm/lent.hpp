@@ -16,7 +16,7 @@ class LentRows {
       row = std::move(rows.back());
       rows.pop_back();
     }
-    row.resize(size);
+    if (row.size() != size) row.resize(size);
     return row;
   }
   static void give(std::vector<double>& row) {

@@ -1,5 +1,7 @@
 #include "oracle/layer_norm/numbers.hpp"
 
+#include <utility>
+
 namespace attest::oracle::layer_norm {
 namespace {
 
@@ -63,5 +65,66 @@ Numbers::Numbers(const Contract& contract, Format param_format, Index count_of, 
   const double itself = std::max(compounded(3, us), function), of_argument = compounded(1, u) / 2;
   root = both(itself, of_argument);
 }
+
+QuickNumbers::QuickNumbers(const Numbers& numbers) : Numbers(numbers) {
+  const bool coarse = statistics.u > unit_roundoff(Format::f32) || normalise.u > unit_roundoff(Format::f32) ||
+                      affine.u > unit_roundoff(Format::f32);
+  can_be_narrow = !flush && !clamp && !statistics_lose && !normalise_loses_statistics && !coarse && root < little;
+  const bool welford = variance == Variance::welford && !rms;
+  root_of_overflow = std::sqrt(statistics.overflow);
+  all_additions = compounded(additions, u);
+  three = rms ? 0 : compounded(3, u);
+  four = welford ? compounded(4, u) : 0;
+  const double roundings = welford ? additions + 2 * merge_depth + 10 : additions + (one_pass_like ? 5 : 3);
+  cv = both(compounded(roundings, u), count);
+  most_growing = welford ? 1 + compounded(additions + 5 * merge_depth, u) : 1;
+  growing = std::min(most_growing, 600.0);  // lower bounds stay far from infinity
+  hull_growing = welford ? 1 + compounded(4 * (merge_depth + 1), u) : 1;
+  const bool loses = affine_loses_source || affine_loses_statistics || affine_loses_normalise;
+  brought_root = normalise_loses_statistics ? both(root, normalise.u) : root;
+  relative = both(brought_root, compounded(2, normalise.u));
+  of_magnitude = of_reach = 0;
+  if (form == NormForm::scale_bias) of_magnitude = compounded(4, normalise.u);
+  if (form == NormForm::folded) of_magnitude = compounded(loses ? 8 : 5, affine.u) + affine.u;
+  if (form == NormForm::weighted_scale) of_reach = compounded(loses ? 4 : 1, affine.u);
+  columns = {16 * affine.u, 16 * affine.eta, std::sqrt(n) * slack};
+  for (const bool most : {false, true}) {
+    const double to = most ? 1 + 1e-6 : slack;  // as QuickRow::bounds() has it
+    squares_underflow[most] = (2 + 2 * (cv * to)) * statistics.eta * (flush ? 2 : 1) * to;
+  }
+}
+
+// What they depend on, and no more of the contract.
+struct LentNumbers::Made {
+  attest::layer_norm::Policy policy;
+  attest::layer_norm::Arithmetic arithmetic;
+  int gamma_offset;
+  Format param_format;
+  Index n;
+  double epsilon;
+  bool rms, has_residual;
+  QuickNumbers numbers;
+};
+
+std::unique_ptr<LentNumbers::Made>& LentNumbers::of_thread() {
+  static thread_local std::unique_ptr<Made> last;
+  return last;
+}
+
+LentNumbers::LentNumbers(const Contract& contract, Format param_format, Index n, double epsilon, bool rms,
+                         bool has_residual)
+    : made_(std::move(of_thread())) {
+  if (!made_ || made_->n != n || made_->epsilon != epsilon || made_->rms != rms ||
+      made_->has_residual != has_residual || made_->param_format != param_format ||
+      made_->gamma_offset != contract.gamma_offset || !(made_->policy == contract.policy) ||
+      !(made_->arithmetic == contract.arithmetic))
+    made_ = std::make_unique<Made>(Made{contract.policy, contract.arithmetic, contract.gamma_offset, param_format, n,
+                                        epsilon, rms, has_residual,
+                                        QuickNumbers(Numbers(contract, param_format, n, epsilon, rms, has_residual))});
+}
+
+LentNumbers::~LentNumbers() { of_thread() = std::move(made_); }
+
+const QuickNumbers& LentNumbers::operator*() const noexcept { return made_->numbers; }
 
 }  // namespace attest::oracle::layer_norm

@@ -1,6 +1,9 @@
 #pragma once
+#include <memory>
+
 #include "core/layer_norm/contract.hpp"
 #include "core/layer_norm/problem.hpp"
+#include "oracle/layer_norm/quick_loops.hpp"
 #include "oracle/numbers.hpp"
 
 namespace attest::oracle::layer_norm {
@@ -51,6 +54,37 @@ struct Numbers {
   bool count_lost;                // n, or 1/n, is no number of the statistics format
   double epsilon_lo, epsilon_hi;  // in that format
   double root;                    // relative error of the reciprocal root, half the rounding of v + epsilon included
+};
+
+// Those, and what the quick levels make of them whatever the row, gamma and beta.
+struct QuickNumbers : Numbers {
+  explicit QuickNumbers(const Numbers& numbers);
+
+  bool can_be_narrow;  // of rows whose numbers are not large
+  double root_of_overflow, all_additions, three, four, cv, growing, most_growing, hull_growing;
+  double brought_root;  // root, and what is lost where the normalise format narrows it
+  double relative;      // of t: of that and of the product with it
+  double of_magnitude, of_reach;
+  // What squares and sums of them lose by underflow, at least and at most: products of subnormal doubles are slow.
+  double squares_underflow[2];
+  ColumnRule
+      columns;  // no interval may be wide for what a sum with beta is rounded to: that would hold +-sqrt(n) |gamma|
+};
+
+// Those of a problem, lent by the one before on the same thread where that had the same: laws ask of one row length and contract again
+// and again. Arguments as Numbers takes them.
+class LentNumbers {
+ public:
+  LentNumbers(const Contract& contract, Format param_format, Index n, double epsilon, bool rms, bool has_residual);
+  ~LentNumbers();
+  LentNumbers(const LentNumbers&) = delete;
+  LentNumbers& operator=(const LentNumbers&) = delete;
+  const QuickNumbers& operator*() const noexcept;
+
+ private:
+  struct Made;
+  static std::unique_ptr<Made>& of_thread();
+  std::unique_ptr<Made> made_;
 };
 
 }  // namespace attest::oracle::layer_norm

@@ -122,8 +122,9 @@ LayerNormOracle::LayerNormOracle(const Contract& contract, const Problem& proble
       problem_(problem),
       inputs_(inputs),
       params_(inputs),
-      numbers_(contract, params_.format, problem.hidden, inputs.epsilon, inputs.norm == attest::layer_norm::Norm::rms,
-               inputs.residual.present()),
+      lent_numbers_(contract, params_.format, problem.hidden, inputs.epsilon,
+                    inputs.norm == attest::layer_norm::Norm::rms, inputs.residual.present()),
+      numbers_(*lent_numbers_),
       round_{contract.policy[Stage::output], format_of(inputs.x.dtype()), contract.arithmetic.flushes()} {
   const auto whole = static_cast<std::size_t>(padded(problem.hidden));
   source_.x = LentRows::take(whole);

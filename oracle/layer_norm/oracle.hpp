@@ -120,7 +120,8 @@ class LayerNormOracle {
   const Problem& problem_;
   const Inputs& inputs_;
   Params params_;
-  Numbers numbers_;
+  const LentNumbers lent_numbers_;
+  const QuickNumbers& numbers_;
   Rounding round_;
   Index entered_ = -1;
   SourceRow source_;

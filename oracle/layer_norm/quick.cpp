@@ -10,34 +10,15 @@
 
 namespace attest::oracle::layer_norm {
 
-QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon, const Rounding& round)
+QuickRow::QuickRow(const QuickNumbers& numbers, const Params& params, double epsilon, const Rounding& round)
     : m_(numbers), epsilon_(epsilon), round_(round), precise_(round.tensor == Format::f64) {
   const Index n = static_cast<Index>(m_.n);
-  const bool coarse = m_.statistics.u > unit_roundoff(Format::f32) || m_.normalise.u > unit_roundoff(Format::f32) ||
-                      m_.affine.u > unit_roundoff(Format::f32);
   speaks_ = !m_.count_lost && round_.stage == round_.tensor;
-  narrow_ =
-      !m_.flush && !m_.clamp && !m_.statistics_lose && !m_.normalise_loses_statistics && !coarse && m_.root < little;
+  narrow_ = m_.can_be_narrow;
   if (!speaks_) return;
-  const Unit &norm = m_.normalise, &a = m_.affine;
-  const bool welford = m_.variance == Variance::welford && !m_.rms;
-  root_of_overflow_ = std::sqrt(m_.statistics.overflow);
-  all_additions_ = compounded(m_.additions, m_.u);
-  three_ = m_.rms ? 0 : compounded(3, m_.u);
-  four_ = welford ? compounded(4, m_.u) : 0;
-  const double roundings = welford ? m_.additions + 2 * m_.merge_depth + 10 : m_.additions + (m_.one_pass_like ? 5 : 3);
-  cv_ = both(compounded(roundings, m_.u), m_.count);
-  most_growing_ = welford ? 1 + compounded(m_.additions + 5 * m_.merge_depth, m_.u) : 1;
-  growing_ = std::min(most_growing_, 600.0);  // lower bounds stay far from infinity
-  hull_growing_ = welford ? 1 + compounded(4 * (m_.merge_depth + 1), m_.u) : 1;
-  root_ = m_.normalise_loses_statistics ? both(m_.root, norm.u) : m_.root;
+  const Unit& a = m_.affine;
   const bool offset = m_.gamma_offset != 0 && !params.gamma.empty();
-  const bool loses = m_.affine_loses_source || m_.affine_loses_statistics || m_.affine_loses_normalise;
-  relative_ = both(root_, compounded(2, norm.u));
-  of_magnitude_ = of_reach_ = of_params_ = 0;
-  if (m_.form == NormForm::scale_bias) of_magnitude_ = compounded(4, norm.u);
-  if (m_.form == NormForm::folded) of_magnitude_ = compounded(loses ? 8 : 5, a.u) + a.u;
-  if (m_.form == NormForm::weighted_scale) of_reach_ = compounded(loses ? 4 : 1, a.u);
+  of_params_ = 0;
   if (offset || (m_.affine_loses_params && !params.gamma.empty())) of_params_ = a.u;
   gamma_ = params.gamma.data();
   beta_ = params.beta.data();
@@ -52,11 +33,10 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
     std::ranges::fill(own_beta_, 0);
     beta_ = own_beta_.data();
   }
-  // No interval may be wide for what a sum with beta is rounded to: that would hold +-sqrt(n) |gamma|.
-  const ColumnFacts facts = column_facts({16 * a.u, 16 * a.eta, std::sqrt(m_.n) * slack}, gamma_, beta_, n);
+  const ColumnFacts facts = column_facts(m_.columns, gamma_, beta_, n);
   narrow_ = narrow_ && facts.narrow;
   narrow_if_mean_is_ = facts.narrow && m_.form == NormForm::centred && !m_.flush && !m_.normalise_loses_statistics &&
-                       !m_.normalise_loses_source && !m_.affine_loses_params && relative_ < 0.25;
+                       !m_.normalise_loses_source && !m_.affine_loses_params && m_.relative < 0.25;
   largest_beta_ = facts.largest_beta;
   largest_gamma_ = facts.largest_gamma;
   // r gamma may lose eta, which x or x - m multiplies.
@@ -76,7 +56,9 @@ QuickRow::QuickRow(const Numbers& numbers, const Params& params, double epsilon,
   rule_.least_error = precise_ ? 0x1p-1069 : 0;
   // Of each gamma by itself where one is huge; of no product that is subnormal, which would be slow.
   const bool huge = precise_ && largest_gamma_ > 0x1p50;
-  rule_.largest_beta_error = of_sum * largest_beta_ + (huge ? 0x1p-1019 : rule_.least_error * (largest_gamma_ + 1));
+  rule_.largest_beta_error = of_sum * largest_beta_ + (!precise_                     ? 0
+                                                       : !huge && largest_gamma_ < 3 ? 0x1p-1067
+                                                                                     : 0x1p-1019);
   rule_.gamma_error = huge ? 0x1p-1019 : 0;
   rule_.eta_product = a.eta;
   rule_.u_out = unit_roundoff(round_.tensor);
@@ -103,6 +85,12 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
   whole_ = r_.variance + epsilon_;
   if (!(epsilon_ < 1e30) || !(whole_ < 1e290)) return known;
   known.narrow = is_narrow();
+  if (is_near_ && !known.narrow) {
+    is_near_ = false;
+    refer_variance(row.x.data());
+    whole_ = r_.variance + epsilon_;
+    known.narrow = is_narrow();
+  }
   if (is_raised_ && !known.narrow) return {};
   if (known.narrow && m_.n == 1 && !m_.rms) {
     take_nothing_of_t();
@@ -148,7 +136,7 @@ double QuickRow::narrow_steps() const { return (4 * m_.additions + 64 + 32 * m_.
 // Whether no error is large enough for an interval to be wide or open, by far.
 bool QuickRow::is_narrow() const {
   if (!narrow_ || !(whole_ > 0x1p-100)) return false;
-  if (!(r_.largest * 8 * m_.n < root_of_overflow_) || !(r_.largest + 1 < largest_of_narrow_)) return false;
+  if (!(r_.largest * 8 * m_.n < m_.root_of_overflow) || !(r_.largest + 1 < largest_of_narrow_)) return false;
   const double steps = narrow_steps(), squares = r_.largest * r_.largest;
   if (m_.one_pass_like && !(steps * 4 * squares < little * whole_)) return false;
   return steps * steps * squares < little * little * whole_ && steps < little;
@@ -181,7 +169,7 @@ QuickRow::Known QuickRow::bounded_by_most() const {
   if (single && (m_.statistics_lose || m_.normalise_loses_statistics || m_.normalise_loses_source || m_.flush))
     return known;
   if (m_.normalise_loses_statistics) {
-    const double largest_root = (1 + root_) / std::sqrt(above_zero) * up;
+    const double largest_root = (1 + m_.brought_root) / std::sqrt(above_zero) * up;
     if (!(m_.normalise.eta * largest_root < 0.49) ||
         !(std::sqrt(hi) * (1 + 2 * m_.statistics.u) * up < m_.normalise.overflow))
       return known;
@@ -196,7 +184,7 @@ QuickRow::Known QuickRow::bounded_by_most() const {
 
 // Of t, beside what its statistics are off by.
 double QuickRow::relative_error() const {
-  double relative = relative_ * slack;
+  double relative = m_.relative * slack;
   const auto widened = [](double by, double more) { return by + more * (1 - by); };  // by a part of what is left of t
   if (m_.norm_rounded) relative = widened(relative, m_.storage.u);
   if (m_.affine_loses_normalise && m_.form != NormForm::folded && m_.form != NormForm::weighted_scale)
@@ -216,30 +204,33 @@ void QuickRow::make_rule() {
     take_nothing_of_t();
     return;
   }
+  const bool in_two = precise_ && !is_near_;
   const Wide wide_scale =
-      precise_ ? 1 / std::sqrt(static_cast<Wide>(r_.variance) + r_.variance_rest + static_cast<Wide>(epsilon_)) : 0;
-  const double scale = precise_ ? static_cast<double>(wide_scale) : 1 / std::sqrt(whole);
+      in_two ? 1 / std::sqrt(static_cast<Wide>(r_.variance) + r_.variance_rest + static_cast<Wide>(epsilon_)) : 0;
+  const double scale = in_two ? static_cast<double>(wide_scale) : 1 / std::sqrt(whole);
   rule_.mean = r_.mean;
   rule_.scale = scale;
   rule_.exact_mean = r_.mean_error == 0 && r_.mean_rest == 0;
-  rule_.in_two = precise_;
+  rule_.in_two = in_two;
   rule_.raised = is_raised_;
   rule_.mean_rest = r_.mean_rest;
-  rule_.scale_rest = static_cast<double>(wide_scale - scale);
+  rule_.scale_rest = in_two ? static_cast<double>(wide_scale - scale) : 0;
   const double error =
       b.ed + (m_.flush ? 3 * n.eta : 0) + (m_.normalise_loses_source ? n.eta : 0) +
       (m_.normalise_loses_statistics ? n.u * std::max(0.0, std::fabs(r_.mean) - r_.mean_error) + n.eta : 0);
   // The reference's own: of x - mean, and relative to it.
   const double of_mean = r_.mean_error + std::fabs(r_.mean_rest);
-  const double own_in_two = r_.variance_error / whole + own_in_two_ + 0x1p-58,
-               own = own_roundings_ * bit + r_.variance_error / whole;
+  const double of_variance = r_.variance_error / whole, own_in_two = of_variance + own_in_two_ + 0x1p-58;
+  // A scale in double has a root and a quotient more, and half of what its variance is off by.
+  const double own =
+      is_near_ ? (own_roundings_ + 2) * bit + of_variance * (0.5 + of_variance) : own_roundings_ * bit + of_variance;
   const double relative = relative_error();
   const double late = 1 - 2 * a.u;  // what is rounded after t is a part of the end, and not of t
   const double magnitude = std::max(0.0, std::fabs(r_.mean) - r_.mean_error) * scale;
   // A radius of t: `reach` beside `stretch` |t| before it is widened, and what of it the reference is off by itself.
   const auto least_constant_of = [&](double reach) {
-    const double constant = reach * (1 - relative) + n.eta * (is_raised_ ? AcceptRowRule::raise : 1) +
-                            (magnitude > 1 ? of_magnitude_ * magnitude : 0);
+    const double constant = reach * (1 - relative) + (is_raised_ ? n.eta * AcceptRowRule::raise : n.eta) +
+                            (magnitude > 1 ? m_.of_magnitude * magnitude : 0);
     // Among subnormal doubles `slack` takes nothing off.
     return precise_ ? std::max(0.0, constant * late * slack - 0x1p-1070) : constant * late * slack;
   };
@@ -247,7 +238,8 @@ void QuickRow::make_rule() {
                off_constant_in_two = (r_.mean_error + 4 * bit * std::fabs(r_.mean_rest)) * scale * up + 0x1p-1070;
   const auto constant_of = [&](double reach) { return least_constant_of(reach) - off_constant; };
   const auto proportional_of = [&](double stretch, double lost) {
-    const double proportional = stretch * (1 - relative) + relative + of_reach_ + (magnitude > 1 ? 0 : of_magnitude_);
+    const double proportional =
+        stretch * (1 - relative) + relative + m_.of_reach + (magnitude > 1 ? 0 : m_.of_magnitude);
     return proportional * late * (proportional > 0 ? slack : up) - lost;
   };
   // Of top, by (top / scale)^2 = 1 / (1 - minus_q), and of bottom.
@@ -280,6 +272,7 @@ void QuickRow::make_rule() {
     put(0, unsure ? 0 : b.dm, unsure ? 0 : (b.below + eps_low + flushed) / whole * slack,
         unsure ? 0 : (b.above + eps_high + flushed) / whole * slack);
     rule_.constant[1] = rule_.constant[0];
+    rule_.proportional[1] = rule_.proportional[0];
     rule_.constant_in_two[1] = rule_.constant_in_two[0];
     rule_.proportional_in_two[1] = rule_.proportional_in_two[0];
     return;
@@ -325,7 +318,18 @@ bool QuickRow::row_bounds(const Bounds& b, bool most, RowBounds& row) const {
   return row.dm >= 0 && row.cv >= 0 && row.least > 0 && spread > 0 && row.lo <= row.variance && row.hi >= row.variance;
 }
 
-bool QuickRow::accept(std::span<const double> got, std::uint8_t* accepted) const {
+bool QuickRow::accept(std::span<const double> got, std::uint8_t* accepted) {
+  if (accept_by_rule(got, accepted)) return true;
+  if (!is_near_) return false;
+  is_near_ = near_suffices_ = false;
+  refer_variance(row_->x.data());
+  whole_ = r_.variance + epsilon_;
+  least_ = bounds(false);
+  make_rule();
+  return accept_by_rule(got, accepted);
+}
+
+bool QuickRow::accept_by_rule(std::span<const double> got, std::uint8_t* accepted) const {
   return accept_row(rule_, rule_.raised ? raised_.data() : row_->x.data(), gamma_, beta_, got.data(),
                     static_cast<Index>(m_.n), accepted);
 }
@@ -352,7 +356,7 @@ void QuickRow::bound_infinities() {
   bottom_ = slack / std::sqrt((r_.variance + r_.variance_error + b.above + m_.epsilon_hi) * (1 + b.cv) * up);
   mean_off_ = (b.dm + b.ed + r_.mean_error + std::fabs(r_.mean_rest)) * up;
   const double late =
-      relative_ + 4 * of_reach_ + 2 * of_params_ + 4 * m_.affine.u + (m_.norm_rounded ? m_.storage.u : 0);
+      m_.relative + 4 * m_.of_reach + 2 * of_params_ + 4 * m_.affine.u + (m_.norm_rounded ? m_.storage.u : 0);
   bottom_ *= 1 - late;
 }
 

@@ -17,7 +17,7 @@ struct Params;
 class QuickRow {
  public:
   // Keeps a hold of all but `epsilon`.
-  QuickRow(const Numbers& numbers, const Params& params, double epsilon, const Rounding& round);
+  QuickRow(const QuickNumbers& numbers, const Params& params, double epsilon, const Rounding& round);
   ~QuickRow();
   QuickRow(const QuickRow&) = delete;
   QuickRow& operator=(const QuickRow&) = delete;
@@ -35,7 +35,7 @@ class QuickRow {
 
   // Of a row that is determined: bit i mod 8 of accepted[i / 8] is set for elements i that are inside; whether all are. `got`
   // holds whole lanes.
-  bool accept(std::span<const double> got, std::uint8_t* accepted) const;
+  bool accept(std::span<const double> got, std::uint8_t* accepted);
   // By a part of its interval as interval_of() makes one, of what accept() leaves of such a row.
   [[nodiscard]] bool surely_inside(const Element& element, double got) const;
   // By an interval that holds it.
@@ -78,8 +78,11 @@ class QuickRow {
 
   [[nodiscard]] bool surely_lost(const SourceRow& row) const;
   bool refer(const SourceRow& row);
-  void refer_precisely(const double* x, const PreciseSums& sums);
+  void refer_mean(const PreciseSums& sums);
+  void refer_variance(const double* x);
+  void refer_nearly(const double* x);
   void raise(const SourceRow& row);
+  bool accept_by_rule(std::span<const double> got, std::uint8_t* accepted) const;
   [[nodiscard]] const std::vector<double>& entered() const { return is_raised_ ? raised_ : row_->x; }
   [[nodiscard]] Bounds bounds(bool most) const;
   [[nodiscard]] double sum_off(double total, double largest, double grid, bool most) const;
@@ -94,14 +97,12 @@ class QuickRow {
   void take_nothing_of_t();
   bool row_bounds(const Bounds& b, bool most, RowBounds& row) const;
 
-  const Numbers& m_;
+  const QuickNumbers& m_;
   const double epsilon_;
   const Rounding& round_;
   bool speaks_, narrow_, narrow_if_mean_is_ = false;
   bool precise_;  // out is in f64, and so is what it is compared with
-  // Of the contract alone: what interval_of() and Statistics make of it again and again.
-  double root_of_overflow_ = 0, all_additions_, three_, cv_, growing_, most_growing_, hull_growing_, four_, root_;
-  double relative_, of_magnitude_, of_reach_, of_params_;
+  double of_params_ = 0;  // of t: what gamma is rounded by on its way
   // Of the reference of an element, beside its statistics: in units of the last place; and relative, where it is one of two doubles.
   double own_roundings_ = 0, own_in_two_ = 0;
   const double *gamma_ = nullptr, *beta_ = nullptr;  // in whole lanes, gamma with its offset; 1 and 0 where absent
@@ -112,10 +113,13 @@ class QuickRow {
   std::vector<double> raised_;  // the row, if its numbers are tiny doubles, times AcceptRowRule::raise
   bool is_raised_ = false;  // then the reference and the bounds of the mean are so many times what they are, and v is 0
   Reference r_{};
-  double whole_ = 0;         // its variance and epsilon
+  double whole_ = 0;  // its variance and epsilon
+  // Of a row that is narrow and of doubles: the variance is off by some roundings, which mostly is enough; whether it was of the
+  // rows before.
+  bool is_near_ = false, near_suffices_ = true;
   Bounds least_{}, most_{};  // the latter of rows that are not narrow
   double bottom_ = 0, mean_off_ = 0;  // of surely_infinite(); nothing is known of infinities where the former is 0
-  AcceptRowRule rule_{};
+  AcceptRowRule rule_;                // what is not of the contract and the columns alone is put in by make_rule()
 };
 
 }  // namespace attest::oracle::layer_norm

@@ -35,15 +35,19 @@ double least_sum_error(double total, double largest, double n, double additions,
 }  // namespace
 
 // In two doubles.
-void QuickRow::refer_precisely(const double* x, const PreciseSums& sums) {
+void QuickRow::refer_mean(const PreciseSums& sums) {
+  if (m_.rms) return;
+  const double n = m_.n, one_nth = 1 / n;
+  r_.mean = sums.sum / n;
+  // What the quotient leaves: products of its halves with n, and what is left of the sum without them, are exact.
+  const double high = std::bit_cast<double>(std::bit_cast<std::uint64_t>(r_.mean) >> 27 << 27), low = r_.mean - high;
+  r_.mean_rest = (((sums.sum - high * n) - low * n) + sums.sum_rest) * one_nth;
+  r_.mean_error = 0x1p-50 * std::fabs(r_.mean_rest) + square(std::max(n, 4.0) * bit) * r_.magnitudes / n;
+}
+
+// Likewise, of what is left of x without the mean.
+void QuickRow::refer_variance(const double* x) {
   const double n = m_.n;
-  if (!m_.rms) {
-    r_.mean = sums.sum / n;
-    // What the quotient leaves: products of its halves with n, and what is left of the sum without them, are exact.
-    const double high = std::bit_cast<double>(std::bit_cast<std::uint64_t>(r_.mean) >> 27 << 27), low = r_.mean - high;
-    r_.mean_rest = (((sums.sum - high * n) - low * n) + sums.sum_rest) * (1 / n);
-    r_.mean_error = 0x1p-50 * std::fabs(r_.mean_rest) + square(std::max(n, 4.0) * bit) * r_.magnitudes / n;
-  }
   const PreciseSquares squares = precise_squares(x, static_cast<Index>(n), r_.mean, r_.mean_rest);
   const Wide variance = (static_cast<Wide>(squares.sum) + squares.rest) / n;
   r_.variance = static_cast<double>(variance);
@@ -54,6 +58,13 @@ void QuickRow::refer_precisely(const double* x, const PreciseSums& sums) {
                       4 * bit * (rest > 0 ? rest * (2 * std::sqrt(r_.variance) + rest) : 0);
 }
 
+// Of the mean's first double alone, and in double: squares about another mean are more by its distance from it, squared.
+void QuickRow::refer_nearly(const double* x) {
+  r_.variance = near_squares(x, static_cast<Index>(m_.n), r_.mean) / m_.n;
+  r_.variance_error = (8 * bit + square(16 * m_.n * bit)) * r_.variance + 0x1p-1000 +
+                      2 * square(std::fabs(r_.mean_rest) + r_.mean_error);
+}
+
 // Of numbers so small that their variance is nothing beside epsilon.
 void QuickRow::raise(const SourceRow& row) {
   is_raised_ = true;
@@ -62,7 +73,7 @@ void QuickRow::raise(const SourceRow& row) {
   r_.x0 *= AcceptRowRule::raise;
   r_.magnitudes *= AcceptRowRule::raise;
   r_.largest *= AcceptRowRule::raise;
-  refer_precisely(raised_.data(), m_.rms ? PreciseSums{} : precise_sums(raised_.data(), static_cast<Index>(m_.n)));
+  refer_mean(m_.rms ? PreciseSums{} : precise_sums(raised_.data(), static_cast<Index>(m_.n)));
   r_.variance = r_.variance_rest = 0;
   r_.variance_error = 0x1p-1000;
 }
@@ -74,7 +85,7 @@ bool QuickRow::refer(const SourceRow& row) {
   r_.x0 = row.x[0];
   r_.magnitudes = row.sums.magnitudes;
   r_.largest = row.sums.largest;
-  is_raised_ = false;
+  is_raised_ = is_near_ = false;
   if (precise_) {
     if (!(r_.largest < 0x1p400)) return false;
     // Of zeros nothing is lost.
@@ -82,7 +93,9 @@ bool QuickRow::refer(const SourceRow& row) {
       if (!(epsilon_ > 0x1p-100) || (m_.n == 1 && !m_.rms)) return false;
       raise(row);
     } else {
-      refer_precisely(row.x.data(), row.precise);
+      refer_mean(row.precise);
+      is_near_ = near_suffices_ && narrow_ && !(largest_gamma_ > 0x1p900);
+      is_near_ ? refer_nearly(row.x.data()) : refer_variance(row.x.data());
     }
   } else {
     const double whole = row.sums.squares / n, offset = m_.rms ? 0 : row.sums.sum / n;
@@ -102,7 +115,7 @@ bool QuickRow::refer(const SourceRow& row) {
 
 double QuickRow::sum_off(double total, double largest, double grid, bool most) const {
   if (m_.n < 2) return 0;
-  if (most) return all_additions_ * total * up;
+  if (most) return m_.all_additions * total * up;
   return least_sum_error(total, largest, m_.n, m_.additions, m_.u, grid / m_.statistics.u, m_.statistics.overflow);
 }
 
@@ -119,10 +132,11 @@ QuickRow::Bounds QuickRow::bounds(bool most) const {
   const double mean_read = m_.statistics_lose ? m_.statistics.u * mean_abs + es : 0;
   Bounds b;
   b.ed = (read + (m_.flush ? 2 * es : 0)) * to;
-  b.cv = cv_ * to;
+  b.cv = m_.cv * to;
   const double deviation = b.ed > 0 || m_.variance == Variance::two_pass_corrected ? std::sqrt(v) : 0;
   if (m_.rms) {
-    b.av = ((2 + 2 * b.cv) * es * (m_.flush ? 2 : 1) + (1 + b.cv) * (2 * deviation * b.ed + square(b.ed))) * to;
+    b.av = m_.squares_underflow[most];
+    if (b.ed > 0) b.av += (1 + b.cv) * (2 * deviation * b.ed + square(b.ed)) * to;
     b.below = b.above = (b.cv * v + b.av) * to;
     b.lost = n * (v + b.above);
     return b;
@@ -131,13 +145,13 @@ QuickRow::Bounds QuickRow::bounds(bool most) const {
   const bool on_grid = !m_.flush && !m_.statistics_lose;
   const double grid = on_grid ? common_grid(std::span(entered()).first(std::min<std::size_t>(8, entered().size()))) : 0;
   const auto of_mean = [&](double total, double largest, double mean_of, double of_grid) {
-    return sum_off(total, largest, of_grid, most) / n * (1 + three_) * (1 + m_.count) + m_.count * mean_of +
+    return sum_off(total, largest, of_grid, most) / n * (1 + m_.three) * (1 + m_.count) + m_.count * mean_of +
            (n > 1 ? es_of_mean : 0) + (m_.flush ? 3 * es : 0);
   };
   double dm = of_mean(r_.magnitudes, r_.largest, mean, grid);
   if (m_.statistics_lose) dm *= 1 + m_.statistics.u;
   dm = (dm + mean_read) * to;
-  b.lost_mean = (r_.magnitudes + n * mean) / 2 * (1 + all_additions_) * slack;
+  b.lost_mean = (r_.magnitudes + n * mean) / 2 * (1 + m_.all_additions) * slack;
   if (m_.one_pass_like) {
     if (m_.variance == Variance::one_pass) return b.dm = dm, one_pass(b, most, v, dm);
     // Magnitudes of x less the first: no less than what they add up to, or than a sum whose squares are theirs.
@@ -146,13 +160,14 @@ QuickRow::Bounds QuickRow::bounds(bool most) const {
     const double z_abs = most ? (z_root * (1 + 2 * us) + 2 * read) * up
                               : std::max(z_mean, most_z > 0 ? square(z_root) / most_z : 0) * slack;
     double dz = of_mean(n * z_abs, most ? most_z : z_abs, z_mean, 0);
-    dz = (dz + us * z_abs * (1 + all_additions_) + 2 * b.ed) * to;
+    dz = (dz + us * z_abs * (1 + m_.all_additions) + 2 * b.ed) * to;
     b.dm = (dz + read + compounded(1, us) * (mean + dz + read) + (m_.flush ? es : 0)) * to;
     return one_pass(b, most, v, dz);
   }
   b.dm = dm;
   const double cv = b.cv;
-  b.av = ((2 + 2 * cv) * es * (m_.flush ? 2 : 1) + (1 + cv) * (2 * (deviation + dm) * b.ed + square(b.ed))) * to;
+  b.av = m_.squares_underflow[most];
+  if (b.ed > 0) b.av += (1 + cv) * (2 * (deviation + dm) * b.ed + square(b.ed)) * to;
   b.below = (cv * v + b.av) * to;
   b.above = (cv * v + square(dm) * (1 + cv) + b.av) * to;
   b.joint = m_.variance == Variance::two_pass;
@@ -179,21 +194,21 @@ QuickRow::Bounds QuickRow::welford(Bounds b, bool most, double v) const {
   const double total = r_.magnitudes, depth = m_.additions, weighted = m_.weighted_merges ? 5 : 1;
   const double deviation = std::sqrt(v), read = m_.statistics_lose ? m_.statistics.u * r_.largest + es : 0;
   const double range = most ? 2 * r_.largest : deviation, spread = range + 2 * read;
-  const double hull = (spread * hull_growing_ + (m_.flush ? es * (1 + merges) : 0)) * to;
+  const double hull = (spread * m_.hull_growing + (m_.flush ? es * (1 + merges) : 0)) * to;
   const double lose = m_.statistics_lose ? 1 + m_.statistics.u : 1;
   const double each_eta = es * (m_.flush ? 5 : 1);
   double last = 0, worst = 0, typical = 0;  // D_n, D, Dr
   if (n > 1 && most) {
     const double added =
         std::min(std::min(total, depth * r_.largest) + (weighted - 1) * merges * r_.largest, total * n);
-    worst =
-        (m_.u * added * most_growing_ + four_ * (1 + merges) * spread + each_eta * ((n + 1) / 2 + merges)) * lose * up;
+    worst = (m_.u * added * m_.most_growing + m_.four * (1 + merges) * spread + each_eta * ((n + 1) / 2 + merges)) *
+            lose * up;
     if (!m_.weighted_merges) worst = std::min(worst, hull);
     last = typical = worst;
   } else if (n > 1) {
-    const double unit = m_.u * growing_ * (total / n) * lose;
+    const double unit = m_.u * m_.growing * (total / n) * lose;
     const double constant =
-        (unit * (weighted - 1) * merges + (four_ * (1 + merges) * spread + each_eta * (1 + merges)) * lose);
+        (unit * (weighted - 1) * merges + (m_.four * (1 + merges) * spread + each_eta * (1 + merges)) * lose);
     double steps = depth;
     if (!m_.weighted_merges && unit > 0) steps = std::min(steps, std::max(0.0, (hull - constant) / unit));
     // D_k is at least unit min((k - 1)/2, steps) + constant.
@@ -213,7 +228,7 @@ QuickRow::Bounds QuickRow::welford(Bounds b, bool most, double v) const {
   b.above = (off + (v + off) * b.cv + b.av) * to;
   b.below = std::min(b.above, v);
   b.lost = n * (v + b.above);
-  if (most) b.lost = std::max(b.lost, hull * (1 + four_) * up);
+  if (most) b.lost = std::max(b.lost, hull * (1 + m_.four) * up);
   if (most && m_.merges) {
     const double four = 1 + compounded(4, m_.statistics.u), pairs = square(n) / 4 * four;
     b.lost = std::max({b.lost, pairs * up, pairs * square(hull) * up, n * square(hull) * four * up});

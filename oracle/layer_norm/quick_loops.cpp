@@ -14,6 +14,7 @@ struct Chosen {
   decltype(&RowLoops<Lanes>::columns) columns = RowLoops<Lanes>::columns;
   decltype(&RowLoops<Lanes>::precise_sums) precise_sums = RowLoops<Lanes>::precise_sums;
   decltype(&RowLoops<Lanes>::precise_squares) precise_squares = RowLoops<Lanes>::precise_squares;
+  decltype(&RowLoops<Lanes>::near_squares) near_squares = RowLoops<Lanes>::near_squares;
   decltype(&RowLoops<Lanes>::add) add = RowLoops<Lanes>::add;
   decltype(&RowLoops<Lanes>::same) same = RowLoops<Lanes>::same;
   decltype(&RowLoops<Lanes>::accept) accept = RowLoops<Lanes>::accept;
@@ -23,9 +24,9 @@ struct Chosen {
 
 template <class L>
 Chosen loops_of() {
-  return {RowLoops<L>::sums,        RowLoops<L>::columns, RowLoops<L>::precise_sums, RowLoops<L>::precise_squares,
-          RowLoops<L>::add,         RowLoops<L>::same,    RowLoops<L>::accept,       RowLoops<L>::decide,
-          RowLoops<L>::accept_short};
+  return {RowLoops<L>::sums,         RowLoops<L>::columns,     RowLoops<L>::precise_sums, RowLoops<L>::precise_squares,
+          RowLoops<L>::near_squares, RowLoops<L>::add,         RowLoops<L>::same,         RowLoops<L>::accept,
+          RowLoops<L>::decide,       RowLoops<L>::accept_short};
 }
 
 const Chosen& chosen() {
@@ -51,6 +52,7 @@ PreciseSums precise_sums(const double* x, Index n) { return chosen().precise_sum
 PreciseSquares precise_squares(const double* x, Index n, double mean, double mean_rest) {
   return chosen().precise_squares(x, n, mean, mean_rest);
 }
+double near_squares(const double* x, Index n, double mean) { return chosen().near_squares(x, n, mean); }
 void add_rows(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored) {
   chosen().add(rule, x, residual, n, sum, stored);
 }

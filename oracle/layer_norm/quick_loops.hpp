@@ -128,6 +128,7 @@ struct RowLoops {
   static ColumnFacts columns(const ColumnRule& rule, const double* gamma, const double* beta, Index n);
   static PreciseSums precise_sums(const double* x, Index n);
   static PreciseSquares precise_squares(const double* x, Index n, double mean, double mean_rest);
+  static double near_squares(const double* x, Index n, double mean);
   static void add(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored);
   static bool same(const double* a, const double* b, Index n);
   // Bit i mod 8 of accepted[i / 8] is set where element i is inside; whether all are.
@@ -144,6 +145,8 @@ ColumnFacts column_facts(const ColumnRule& rule, const double* gamma, const doub
 // Sums of x and of (x - mean - mean_rest)^2, for numbers below 2^400.
 PreciseSums precise_sums(const double* x, Index n);
 PreciseSquares precise_squares(const double* x, Index n, double mean, double mean_rest);
+// The sum of (x - mean)^2, relatively off by no more than 6 u and 2 (n u)^2, besides what underflows.
+double near_squares(const double* x, Index n, double mean);
 // All but `rule` in whole lanes.
 void add_rows(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored);
 // Whether all n numbers are equal; what lies behind them in whole lanes is of no account.

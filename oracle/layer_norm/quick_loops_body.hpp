@@ -85,6 +85,23 @@ PreciseSquares RowLoops<L>::precise_squares(const double* x, Index n, double mea
   return squares;
 }
 
+template <class L>
+double RowLoops<L>::near_squares(const double* x, Index n, double mean) {
+  TwoSums<L> total;
+  const auto square = [&](Index at) __attribute__((always_inline)) {
+    const L d = load<L>(x + at) - mean;
+    return d * d;
+  };
+  Index i = 0;
+  for (; i + 4 * lane_count <= n; i += 4 * lane_count)
+    total.add((square(i) + square(i + lane_count)) + (square(i + 2 * lane_count) + square(i + 3 * lane_count)));
+  for (; i + lane_count <= n; i += lane_count) total.add(square(i));
+  if (i < n) total.add(zero_unless(lane_numbers<L>() < static_cast<double>(n - i), square(i)));
+  double sum = 0, rest = 0;
+  total.fold(sum, rest);
+  return sum;
+}
+
 // What underflow takes of (d scale) g in double, `each` being what one rounding does: of a product with g, and g times as much
 // where that with the scale is tiny; of a d of 0 nothing.
 template <class L>

@@ -13,7 +13,7 @@ std::optional<ShortRule> QuickRow::short_rule() const {
                  (m_.rms || m_.variance == Variance::two_pass) && !m_.statistics_lose && !m_.normalise_loses_statistics,
              narrow = narrow_ && steps < little;
   if (!speaks_ || m_.flush || m_.n > ShortRule::longest || (m_.n == 1 && !m_.rms) || !(narrow || bounds) ||
-      !(cv_ < 0.5) || !(relative_ < 0.25) || !(epsilon_ < 1e30))
+      !(m_.cv < 0.5) || !(m_.relative < 0.25) || !(epsilon_ < 1e30))
     return std::nullopt;
   ShortRule rule;
   rule.n = static_cast<Index>(m_.n);
@@ -29,29 +29,29 @@ std::optional<ShortRule> QuickRow::short_rule() const {
   rule.exact = 1 / m_.statistics.u;
   rule.additions = m_.additions;
   rule.merges = m_.merge_depth;
-  rule.growing = growing_;
-  rule.hull_growing = hull_growing_;
-  rule.four = four_;
-  rule.mean_factor = (1 + three_) * (1 + m_.count) / m_.n;
+  rule.growing = m_.growing;
+  rule.hull_growing = m_.hull_growing;
+  rule.four = m_.four;
+  rule.mean_factor = (1 + m_.three) * (1 + m_.count) / m_.n;
   rule.count = m_.count;
-  rule.cv = cv_ * slack;
+  rule.cv = m_.cv * slack;
   rule.av = rule.welford ? 0 : (2 + 2 * rule.cv) * m_.statistics.eta * slack;
   rule.epsilon = epsilon_;
   rule.epsilon_below = std::max(0.0, epsilon_ - m_.epsilon_lo);
   rule.epsilon_above = std::max(0.0, m_.epsilon_hi - epsilon_);
   rule.gain = std::max(0.0, m_.epsilon_lo - rule.av);
-  rule.largest = narrow ? std::min(root_of_overflow_ / (8 * m_.n), largest_of_narrow_ - 1) : 0;
+  rule.largest = narrow ? std::min(m_.root_of_overflow / (8 * m_.n), largest_of_narrow_ - 1) : 0;
   rule.steps = steps;
   rule.bounds = bounds;
-  rule.most_additions = all_additions_;
+  rule.most_additions = m_.all_additions;
   rule.overflow = m_.statistics.overflow;
   rule.statistics_u = m_.statistics.u;
   rule.epsilon_lo = m_.epsilon_lo;
   rule.epsilon_hi = m_.epsilon_hi;
   rule.error = m_.normalise_loses_source ? m_.normalise.eta : 0;
   rule.relative = relative_error();
-  rule.of_magnitude = of_magnitude_;
-  rule.of_reach = of_reach_;
+  rule.of_magnitude = m_.of_magnitude;
+  rule.of_reach = m_.of_reach;
   rule.normalise_eta = m_.normalise.eta;
   rule.late = 1 - 2 * m_.affine.u;
   rule.gamma = gamma_;
