@@ -62,10 +62,20 @@ class AskedRules : public Groups {
     if (first && asked_left_-- > 0) known->second = known_.probe(at, property);
     return known->second;
   }
+  // A law that fails for a reason of its own may fail there for that.
   [[nodiscard]] bool fails_there(const Siblings& other, const Siblings& group) {
+    if (has_a_reason_of_its_own(other, group)) return false;
     const auto count = static_cast<std::ptrdiff_t>(std::min(group.members.size(), asked_of_each));
     return std::any_of(group.members.begin(), group.members.begin() + count,
                        [&](const Studied& at) { return fails(entry(at), other.members.front()); });
+  }
+  // Its failures have a condition, and most of them lie where the group's does not hold.
+  [[nodiscard]] static bool has_a_reason_of_its_own(const Siblings& other, const Siblings& group) {
+    const Studied& told = other.speaker;
+    const auto outside = std::ranges::count_if(
+        told.failing, [&](const Row* row) { return !group.speaker.learned.predicate.holds(*row); });
+    return necessary(told.learned) && outside >= static_cast<std::ptrdiff_t>(enough_failures) &&
+           2 * outside > std::ssize(told.failing);
   }
   // A call of the law lies where the group's predicate holds, and its problem does not.
   [[nodiscard]] bool enters(const Siblings& other, const Siblings& group) {

@@ -27,13 +27,18 @@ class ToldRules : public Groups {
     if (conditions(entry(a).bucket) == conditions(entry(b).bucket)) return true;
     const auto claims = [this](const Studied& one, const Studied& other) {
       return one.own >= enough_failures &&
-             (sufficient(one.learned) || (necessary(one.learned) && !sufficient(other.learned))) &&
+             (sufficient(one.learned) || (necessary(one.learned) && !sufficient(other.learned) &&
+                                          lie_within(one.learned.predicate, other.failing))) &&
              one.learned.predicate.holds(other.row) && !study_.needs_a_form_beside(one.learned.predicate, other);
     };
     if (claims(a, b) || claims(b, a)) return true;
     const bool one_law =
         in_one_way(a.key, b.key) || a.shows.contains(to_text(b.key)) || b.shows.contains(to_text(a.key));
     return one_law && alike(a, b);
+  }
+  [[nodiscard]] static bool lie_within(const Predicate& predicate, const std::vector<const Row*>& failing) {
+    const auto inside = std::ranges::count_if(failing, [&](const Row* row) { return predicate.holds(*row); });
+    return 10 * inside >= 9 * std::ssize(failing);
   }
   // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each. Groups that
   // stay as they are are not learned of again; of others there is room for so many.
@@ -157,6 +162,7 @@ class ToldRules : public Groups {
     study_.learn_from(both, buckets, &other);
     const Predicate& common = both.learned.predicate;
     if (both.failing.size() < enough_failures || common.atoms.empty()) return false;
+    if (!lie_within(common, b.speaker.failing)) return false;  // by its own law
     for (const Siblings* one : {&a, &b})
       if (std::ranges::any_of(one->members, [&](const Studied& m) { return study_.needs_a_form_beside(common, m); }))
         return false;

@@ -185,6 +185,53 @@ TEST(Cluster, AFrequentDefectHidesNoRareOne) {
   EXPECT_NE(to_text(defects[1].predicate).find("scale==0"), std::string::npos) << found;
 }
 
+// A law that fails for a reason of its own fails on the reproducer of another defect, too, where that reason holds there.
+TEST(Cluster, ALawThatFailsElsewhereIsOfNoDefectThatItIsAskedOf) {
+  const Supports everything;
+  std::vector<Finding> findings(2);
+  const char* const texts[] = {"b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 causal=1 softcap=0x1p+1",
+                               "b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1"};
+  const FailureKey keys[] = {{"policy-bound", VerdictKind::fail, "nonfinite"},
+                             {"nonfinite-attended", VerdictKind::fail, "finite"}};
+  for (const std::size_t n : {0u, 1u}) {
+    Entry& entry = findings[n].entry;
+    entry.problem = problem_from_text(texts[n]);
+    entry.property = keys[n].property;
+    entry.evidence.emplace().wrong = n == 0 ? Wrong::nan : Wrong::finite;
+    entry.minimal = true;
+    entry.bucket = keys[n].property + ":kernel:" + texts[n];
+    findings[n].failures = 100;
+  }
+  const Domain domain(everything, {Format::f32});
+  CaseTable table(everything);
+  std::map<std::string, std::string> buckets;
+  for (std::uint64_t n = 0; n < 6000; ++n) {
+    const Problem p = draw_problem(domain, 1, n, 1);
+    const bool asked[] = {true, mix(n) % 4 == 0};
+    const bool few_keys = p.lk <= 15;
+    const bool fails[] = {p.causal && p.softcap > 0 && mix(n + 2) % 4 != 0,
+                          asked[1] && few_keys && mix(n + 1) % 4 != 0};
+    CaseRow row{n, 0, row_of(p, everything), {}, {}, "signature " + std::to_string(n)};
+    for (const std::size_t k : {0u, 1u}) {
+      if (fails[k]) {
+        row.failures.push_back(keys[k]);
+        buckets.try_emplace(row.signature, findings[k].entry.bucket);
+      } else if (asked[k]) {
+        row.held.set(law_named(keys[k].property));
+      }
+    }
+    table.add(std::move(row));
+  }
+  const auto probe = [&](const Entry&, const std::string& property) {
+    const bool attended = property == keys[1].property;
+    return Probed{attended ? keys[1] : keys[0], {}, {}};
+  };
+  std::string found;
+  const std::vector<Defect> defects = cluster(findings, {table, buckets, probe});
+  for (const Defect& defect : defects) found += "\n  " + to_text(defect.predicate);
+  EXPECT_EQ(defects.size(), 2u) << found;
+}
+
 // A law asks a problem without a mask for one with a mask, which is refused: the condition is of that call, not of the problem.
 TEST(Cluster, AnErrorIsOfTheCallThatWasNotDone) {
   const Supports everything;
