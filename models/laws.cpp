@@ -432,6 +432,10 @@ std::vector<LawResult> ask(std::span<const Law* const> laws, const Asking& askin
       // A process that ended may have taken along what the whole is to be held against.
       while (told.size() < laws.size()) told.push_back(skipped("a run before it gave no results"));
       break;
+    } catch (const Error& error) {
+      // The graph takes the problem, but not what a law makes of it: integers are divided by samples of zeros.
+      if (error.exit() != Exit::usage || told.empty() || law->ask == &spread) throw;
+      told.push_back(skipped("the graph does not take what the law makes of the problem"));
     }
   }
   return told;

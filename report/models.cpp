@@ -137,7 +137,8 @@ std::string shape_text(const graph::Input& input) {
 }
 
 std::string_view in_words(const graph::Use& use) {
-  constexpr std::string_view words[] = {"numbers", "an addend before a softmax", "flags", "rows of a table", "lengths"};
+  constexpr std::string_view words[] = {"numbers", "an addend before a softmax", "flags", "rows of a table", "lengths",
+                                        "integers"};
   return words[static_cast<int>(use.role)];
 }
 

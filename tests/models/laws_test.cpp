@@ -57,6 +57,24 @@ TEST_F(Asked, FindABatchLeak) {
          VerdictKind::skip, "one sample");
 }
 
+// A batch is padded by samples of zeros, by which integers are not divided.
+TEST(Laws, WhatAGraphDoesNotTakeIsSkipped) {
+  graph::test::File f;
+  f.inputs = {{"n", graph::Type::i64, {"rows"}}};
+  f("Div", {f.constant(graph::integers(graph::Type::i64, {}, {7})), "n"}, {}, "y");
+  f.outputs = {"y"};
+  const Part part = part_of_model(graph::read_model(f.bytes(), "m"));
+  const graph::Family family(*part.program);
+  const graph::Problem problem = graph::problem_from_text("size.rows=3 values.n=integers seed=7");
+  Planted runtime;
+  Case one(part, family.feeds(problem), {}, problem.seed);
+  const Law* const both[] = {&law_named("spread"), &law_named("batch-padded")};
+  const auto told = ask(both, {one, runtime, {"sound"}});
+  EXPECT_EQ(name(told.at(0).kind), name(VerdictKind::pass)) << told[0].reason;
+  EXPECT_EQ(name(told.at(1).kind), name(VerdictKind::skip)) << told[1].reason;
+  EXPECT_NE(told[1].reason.find("does not take what the law makes"), std::string::npos);
+}
+
 TEST_F(Asked, FindWhatPaddingTouches) {
   Planted runtime;
   runtime.after = [](const Part&, const Build&, const graph::Feeds& feeds, Freshness, Answer& answer) {

@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "graph/operators.hpp"
+#include "graph/wire.hpp"
+#include "graph/zip.hpp"
+
+namespace attest::graph {
+namespace {
+
+// A scale or a zero point, broadcast to x: one number, or one for each index of `axis`.
+Array along_axis(const Step& step, const Array& given, const Array& x) {
+  if (given.size() == 1) {
+    Array one = given;
+    one.shape.assign(x.shape.size(), 1);
+    return broadcast_to(step, one, x.shape);
+  }
+  if (step.integer("block_size", 0) != 0) step.refuse("blocks of an axis are not evaluated");
+  const auto axis = static_cast<std::size_t>(step.axis(step.integer("axis", 1), x.rank()));
+  if (given.rank() != 1 || given.size() != x.shape[axis])
+    step.refuse(fmt::format("a scale or zero point {} of {}", shape_text(given.shape), shape_text(x.shape)));
+  Array wide = given;
+  wide.shape.assign(x.shape.size(), 1);
+  wide.shape[axis] = given.size();
+  return broadcast_to(step, wide, x.shape);
+}
+
+bool has_eight_bits(Type type) noexcept { return type == Type::u8 || type == Type::i8; }
+
+// A scale is computed with in the format that the operator's floats have.
+const Array& scale_of(const Step& step) {
+  const Array& scale = step.in(1);
+  floats_alone(step, scale);
+  return scale;
+}
+
+// Quotients that are computed, to the nearest number of the integer type; the zero point is added to what is rounded.
+Array to_integers(const Step& step, const Array& quotients, const Array& zero, Type type) {
+  const auto [least, most] = range_of(type);
+  Array out = step.make(type, quotients.shape, std::max(quotients.lanes, zero.lanes));
+  for (Index l = 0; l < out.lanes; ++l) {
+    const auto q = quotients.lane(l);
+    const auto z = zero.integer_lane(l);
+    const auto to = out.integer_lane(l);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const double value = nearest_whole(q[i]) + static_cast<double>(z[i]);
+      to[i] = std::isnan(value)
+                  ? 0
+                  : static_cast<std::int64_t>(std::clamp(value, static_cast<double>(least), static_cast<double>(most)));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void quantize_linear(Step& step) {
+  const Array& x = step.in(0);
+  floats_alone(step, x);
+  Type type = Type::u8;
+  if (const Index stated = step.integer("output_dtype", 0); stated != 0) {
+    try {
+      type = type_of(stated, "its result");
+    } catch (const Fault& fault) {
+      step.refuse(fault.why);
+    }
+  }
+  if (step.maybe(2) != nullptr) type = step.in(2).type;
+  if (!has_eight_bits(type)) step.refuse(fmt::format("{} in place of uint8 or int8", name(type)));
+  const Array scale = along_axis(step, scale_of(step), x);
+  same_types(step, x, scale);
+  Array quotients = zip_floats(step, x, scale, [](double v, double s) { return v / s; });
+  step.function(quotients, 2);  // runtimes divide, or multiply by a reciprocal
+  step.round(quotients);
+  const Array zero = step.maybe(2) == nullptr ? zeros(type, x.shape) : along_axis(step, step.in(2), x);
+  step.outputs.push_back(to_integers(step, quotients, zero, type));
+}
+
+void dequantize_linear(Step& step) {
+  const Array& x = step.in(0);
+  if (!has_eight_bits(x.type) && x.type != Type::i32)
+    step.refuse(fmt::format("{} in place of uint8, int8 or int32", name(x.type)));
+  const Array scale = along_axis(step, scale_of(step), x);
+  Array zero = zeros(x.type, x.shape);
+  if (step.maybe(2) != nullptr) {
+    same_types(step, x, step.in(2));
+    zero = along_axis(step, step.in(2), x);
+  }
+  Array out = step.make(scale.type, x.shape, std::max({x.lanes, scale.lanes, zero.lanes}));
+  for (Index l = 0; l < out.lanes; ++l) {
+    const auto q = x.integer_lane(l);
+    const auto z = std::as_const(zero).integer_lane(l);
+    const auto s = scale.lane(l);
+    const auto to = out.lane(l);
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<double>(q[i] - z[i]) * s[i];
+  }
+  if (x.type == Type::i32) step.function(out, 1);  // 32 bits are rounded before they are multiplied
+  step.round(out);
+  step.outputs.push_back(std::move(out));
+}
+
+void dynamic_quantize_linear(Step& step) {
+  const Array& x = step.in(0);
+  if (x.type != Type::f32) step.refuse(fmt::format("{} in place of float32", name(x.type)));
+  if (x.size() == 0) step.refuse("it has no elements");
+  Array least = step.make(x.type, {}, x.lanes), scale = least;
+  for (Index l = 0; l < x.lanes; ++l) {
+    const auto [low, high] = std::ranges::minmax(x.lane(l));
+    least.lane(l)[0] = std::min(low, 0.0);
+    scale.lane(l)[0] = std::max(high, 0.0) - least.lane(l)[0];
+  }
+  step.round(scale);
+  for (double& v : scale.floats) v /= 255;
+  step.function(scale, 1);
+  step.round(scale);
+  // Of zeros alone the scale is 0 by the formula, and a runtime's own.
+  if (std::ranges::any_of(scale.floats, [](double v) { return !(v > 0); })) step.refuse("its numbers are all 0");
+  Array zero = zip_floats(step, least, scale, [](double v, double s) { return -v / s; });
+  step.function(zero, 2);
+  step.round(zero);
+  Array point = to_integers(step, zero, zeros(Type::u8, {}), Type::u8);
+  Array quotients = zip_floats(step, x, scale, [](double v, double s) { return v / s; });
+  step.function(quotients, 2);
+  step.round(quotients);
+  Array out = to_integers(step, quotients, broadcast_to(step, point, x.shape), Type::u8);
+  step.outputs.push_back(std::move(out));
+  step.outputs.push_back(std::move(scale));
+  step.outputs.push_back(std::move(point));
+}
+
+}  // namespace attest::graph
