@@ -97,7 +97,16 @@ void dequantize_linear(Step& step) {
     const auto to = out.lane(l);
     for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<double>(q[i] - z[i]) * s[i];
   }
-  if (x.type == Type::i32) step.function(out, 1);  // 32 bits are rounded before they are multiplied
+  if (x.type == Type::i32) {
+    step.function(out, 1);  // 32 bits are rounded before they are multiplied
+  } else {
+    // Runtimes that write the pair of quantising and back as one operator count from the end of its range: what a number of 8 bits
+    // is worth there is the difference of two numbers of up to 256 scales.
+    const Array end = map_floats(step, scale, [](double s) { return 256 * s; });
+    out = zip_floats(step, out, end, [](double v, double e) { return v + e; });
+    step.round(out);
+    out = zip_floats(step, out, end, [](double v, double e) { return v - e; });
+  }
   step.round(out);
   step.outputs.push_back(std::move(out));
 }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "engine/evidence.hpp"
+#include "engine/study.hpp"
 #include "report/progress_line.hpp"
 #include "report/text.hpp"
 
@@ -92,6 +93,14 @@ std::string segment_text(const Finding& finding) {
 std::string condition_text(const Finding& finding) {
   if (!finding.condition) return {};
   const auto& [failing, asked, failing_elsewhere, elsewhere] = finding.condition->counts;
+  if (finding.condition->text.empty()) {
+    const std::string counts = fmt::format("{} fails {} of {}", finding.law, grouped(failing), grouped(asked));
+    if (failing == asked) return fmt::format("{}: whatever the problem", counts);
+    if (failing < engine::enough_failures)
+      return fmt::format("{}, which is too few to tell a condition: ask for longer, or by --property {} alone", counts,
+                         finding.law);
+    return counts + ": no condition on sizes and ways to make inputs tells these apart";
+  }
   return fmt::format("{}: {} fails {} of {}, elsewhere {} of {}", finding.condition->text, finding.law,
                      grouped(failing), grouped(asked), grouped(failing_elsewhere), grouped(elsewhere));
 }
@@ -270,6 +279,7 @@ ordered_json json_of(const Summary& summary, const Finding& finding) {
   }
   if (finding.condition)
     object["when"] = {{"predicate", finding.condition->text},
+                      {"words", condition_text(finding)},
                       {"failing", finding.condition->counts.failing},
                       {"asked", finding.condition->counts.asked},
                       {"failing_elsewhere", finding.condition->counts.failing_elsewhere},
