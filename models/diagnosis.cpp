@@ -151,6 +151,15 @@ void Diagnosis::find_history(Subject& subject, const Law& law, Finding& finding)
       else
         at += step;
     }
+  // Or one whose model was compiled on the way, as the law `history` does, and was first asked one of these.
+  for (auto first = before.rbegin(); finding.flaky && first != before.rend() && !late_(); ++first) {
+    asked(subject, law, finding.build, *first, Freshness::new_session);
+    const LawResult next = asked(subject, law, finding.build, finding.original, Freshness::kept);
+    if (failure_key(law.name, next) != finding.key || !shows({*first})) continue;
+    finding.flaky = false;
+    before = {graph::Problem(*first)};
+    break;
+  }
   forget(subject, finding.build.level);
   if (finding.flaky) {
     finding.key = fmt::format("{}/flaky/{}", finding.law, finding.result.failure_class);
@@ -163,7 +172,8 @@ void Diagnosis::find_history(Subject& subject, const Law& law, Finding& finding)
 void Diagnosis::remember(const Subject& subject, const std::string& level, const graph::Problem& problem) {
   auto& last = remembered_[{subject.name, level}];
   last.push_back(problem);
-  if (last.size() > most_remembered) last.pop_front();
+  // The first one stays: by it a runtime may have decided how to go on.
+  if (last.size() > most_remembered) last.erase(last.begin() + 1);
 }
 
 void Diagnosis::forget(const Subject& subject, const std::string& level) { remembered_[{subject.name, level}].clear(); }

@@ -146,6 +146,28 @@ TEST_F(Campaigns, FindWhatOnlyAHistoryShows) {
   (void)own;
 }
 
+// A model that was compiled for a single token first is wrong for all longer ones: `history` compiles anew on the way.
+TEST_F(Campaigns, FindWhatAFirstProblemLeavesBehind) {
+  auto runtime = std::make_unique<Planted>();
+  bool first = true, spoilt = false;
+  runtime->after = [first, spoilt](const Part& asked, const Build& build, const graph::Feeds& feeds, Freshness on,
+                                   Answer& answer) mutable {
+    if (build.level != "faulty" || asked.program->model().outputs.size() != 2) return;
+    const Index length = feeds.at("ids").shape.at(1);
+    if (first || on != Freshness::kept) spoilt = length == 1;
+    first = false;
+    if (spoilt && length > 1) answer.outputs[0].floats[0] += 1;
+  };
+  options.corpus = folder.path() / "corpus";
+  options.further = 12;
+  const Summary summary = run(std::move(runtime), 24);
+  ASSERT_GE(summary.findings.size(), 1u);
+  for (const Finding& finding : summary.findings) {
+    EXPECT_FALSE(finding.flaky) << finding.result.reason;
+    EXPECT_EQ(finding.after.size(), 1u);
+  }
+}
+
 // What a law makes of a problem may leave something behind, too: earlier problems are asked by it.
 TEST_F(Campaigns, FindWhatALawLeavesBehind) {
   auto runtime = std::make_unique<Planted>();
