@@ -37,6 +37,15 @@ const Array& scale_of(const Step& step) {
   return scale;
 }
 
+// x over a scale. Runtimes divide, or multiply by a reciprocal, whose error all elements share: where they lie halfway between two integers, all
+// are rounded alike.
+Array quotients_of(Step& step, const Array& x, Array scale) {
+  step.function(scale, 2);
+  Array quotients = zip_floats(step, x, along_axis(step, scale, x), [](double v, double s) { return v / s; });
+  step.round(quotients);
+  return quotients;
+}
+
 // Quotients that are computed, to the nearest number of the integer type; the zero point is added to what is rounded.
 Array to_integers(const Step& step, const Array& quotients, const Array& zero, Type type) {
   const auto [least, most] = range_of(type);
@@ -70,11 +79,8 @@ void quantize_linear(Step& step) {
   }
   if (step.maybe(2) != nullptr) type = step.in(2).type;
   if (!has_eight_bits(type)) step.refuse(fmt::format("{} in place of uint8 or int8", name(type)));
-  const Array scale = along_axis(step, scale_of(step), x);
-  same_types(step, x, scale);
-  Array quotients = zip_floats(step, x, scale, [](double v, double s) { return v / s; });
-  step.function(quotients, 2);  // runtimes divide, or multiply by a reciprocal
-  step.round(quotients);
+  same_types(step, x, scale_of(step));
+  const Array quotients = quotients_of(step, x, scale_of(step));
   const Array zero = step.maybe(2) == nullptr ? zeros(type, x.shape) : along_axis(step, step.in(2), x);
   step.outputs.push_back(to_integers(step, quotients, zero, type));
 }
@@ -104,7 +110,7 @@ void dequantize_linear(Step& step) {
     // is worth there is the difference of two numbers of up to 256 scales.
     const Array end = map_floats(step, scale, [](double s) { return 256 * s; });
     out = zip_floats(step, out, end, [](double v, double e) { return v + e; });
-    step.round(out);
+    step.function(out, 1);  // that of a zero, too, which rounding alone leaves as it is
     out = zip_floats(step, out, end, [](double v, double e) { return v - e; });
   }
   step.round(out);
@@ -127,13 +133,15 @@ void dynamic_quantize_linear(Step& step) {
   step.round(scale);
   // Of zeros alone the scale is 0 by the formula, and a runtime's own.
   if (std::ranges::any_of(scale.floats, [](double v) { return !(v > 0); })) step.refuse("its numbers are all 0");
-  Array zero = zip_floats(step, least, scale, [](double v, double s) { return -v / s; });
-  step.function(zero, 2);
-  step.round(zero);
+  for (double& v : least.floats) v = -v;
+  // By which of the two a zero point halfway between them is rounded hangs on the last digit of the scale, and everything else on that.
+  for (Index l = 0; l < least.lanes; ++l) {
+    const double steps = least.lane(l)[0] / scale.lane(0)[0];
+    if (std::fabs(steps - std::floor(steps) - 0.5) < 1e-4) step.refuse("its zero point lies halfway between two integers");
+  }
+  const Array zero = quotients_of(step, least, scale);
   Array point = to_integers(step, zero, zeros(Type::u8, {}), Type::u8);
-  Array quotients = zip_floats(step, x, scale, [](double v, double s) { return v / s; });
-  step.function(quotients, 2);
-  step.round(quotients);
+  const Array quotients = quotients_of(step, x, scale);
   Array out = to_integers(step, quotients, broadcast_to(step, point, x.shape), Type::u8);
   step.outputs.push_back(std::move(out));
   step.outputs.push_back(std::move(scale));

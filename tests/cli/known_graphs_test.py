@@ -75,6 +75,8 @@ OPENVINO = {
     "openvino-graph-8": ([("DequantizeLinear", "w scale", "f", {}), ("MatMul", "x f", "y", {})], {"w": np.int8([[2, 3]]), "scale": np.float32(0.5)}, {"x": (FLOAT, ["n", 1])}, None),
     "openvino-graph-9": ([("ReduceMin", "x axis", "m", {"keepdims": 0}), ("Expand", "m shape", "y", {})], {"axis": [0], "shape": np.zeros(0, np.int64)}, {"x": (FLOAT, ["n"])},
                          {"Expand"}),
+    "openvino-graph-10": ([("MatMul", "q k", "s", {}), ("Softmax", "s", "w", {"axis": -1}), ("MatMul", "w v", "y", {})], {},
+                          {"q": (FLOAT, ["b", 1, "l", 4]), "k": (FLOAT, ["b", 1, 4, "n"]), "v": (FLOAT, ["b", 1, "n", 2])}, None),
 }
 
 
