@@ -51,8 +51,7 @@ void exponential_linear(Step& step) {
 
 void hard_sigmoid(Step& step) {
   floats_alone(step, step.in(0));
-  step.outputs.push_back(
-      hard_line(step, step.in(0), attribute(step, "alpha", 0.2f), attribute(step, "beta", 0.5f)));
+  step.outputs.push_back(hard_line(step, step.in(0), attribute(step, "alpha", 0.2f), attribute(step, "beta", 0.5f)));
 }
 
 void hard_swish(Step& step) {

@@ -276,7 +276,7 @@ void tile(Step& step) {
     apart.insert(apart.end(), {1, x.shape[k]});
     wide.insert(wide.end(), {repeats[k], x.shape[k]});
     whole.push_back(x.shape[k] != 0 && repeats[k] > step.most() / x.shape[k] ? step.most() + 1
-                                                                            : repeats[k] * x.shape[k]);
+                                                                             : repeats[k] * x.shape[k]);
   }
   elements(whole, step.most() / x.lanes, "its result");
   Array flat = x;

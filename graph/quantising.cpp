@@ -137,7 +137,8 @@ void dynamic_quantize_linear(Step& step) {
   // By which of the two a zero point halfway between them is rounded hangs on the last digit of the scale, and everything else on that.
   for (Index l = 0; l < least.lanes; ++l) {
     const double steps = least.lane(l)[0] / scale.lane(0)[0];
-    if (std::fabs(steps - std::floor(steps) - 0.5) < 1e-4) step.refuse("its zero point lies halfway between two integers");
+    if (std::fabs(steps - std::floor(steps) - 0.5) < 1e-4)
+      step.refuse("its zero point lies halfway between two integers");
   }
   const Array zero = quotients_of(step, least, scale);
   Array point = to_integers(step, zero, zeros(Type::u8, {}), Type::u8);

@@ -20,9 +20,8 @@ int data_type(Type type) noexcept { return data_types[static_cast<int>(type)]; }
 Type type_of(std::int64_t data_type, std::string_view what) {
   if (const auto* const found = std::ranges::find(data_types, data_type); found != std::end(data_types))
     return static_cast<Type>(found - data_types);
-  constexpr std::string_view others[] = {"undefined", "",       "",          "",          "uint16", "",
-                                         "",          "",       "string",    "",          "",       "",
-                                         "uint32",    "uint64", "complex64", "complex128"};
+  constexpr std::string_view others[] = {"undefined", "", "", "", "uint16", "",       "",          "",
+                                         "string",    "", "", "", "uint32", "uint64", "complex64", "complex128"};
   const bool named = data_type >= 0 && data_type < static_cast<std::int64_t>(std::size(others));
   throw Fault{
       fmt::format("{} is of type {}, which attest does not evaluate: float16, bfloat16, float32, float64, int32, "

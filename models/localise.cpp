@@ -47,7 +47,8 @@ class Search {
       Answer answer;
       place.result = result_on(part, feeds_of(part.program->model(), asking_.problem.feeds()), law_, answer);
       if (!fails(place.result)) continue;
-      if (limits.stops_as && place.result.kind == VerdictKind::error && place.result.failure_class != *limits.stops_as) {
+      if (limits.stops_as && place.result.kind == VerdictKind::error &&
+          place.result.failure_class != *limits.stops_as) {
         stops_otherwise = true;
         continue;
       }

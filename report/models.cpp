@@ -97,7 +97,9 @@ std::string condition_text(const Finding& finding) {
     const std::string counts = fmt::format("{} fails {} of {}", finding.law, grouped(failing), grouped(asked));
     if (failing == asked) return fmt::format("{}: whatever the problem", counts);
     if (failing < engine::enough_failures)
-      return fmt::format("{}, too few to tell under which condition: a longer campaign, or check --continue-after-failure, has more", counts);
+      return fmt::format(
+          "{}, too few to tell under which condition: a longer campaign, or check --continue-after-failure, has more",
+          counts);
     return counts + ": no condition on sizes and ways to make inputs tells these apart";
   }
   return fmt::format("{}: {} fails {} of {}, elsewhere {} of {}", finding.condition->text, finding.law,

@@ -92,8 +92,8 @@ TEST(Roles, IntegersThatAreComputedWithAreNumbers) {
   EXPECT_FALSE(family.uses()[0].divisor);
   EXPECT_TRUE(family.uses()[1].divisor);
   for (const std::string regime : {"integers", "constant", "wide"}) {
-    const Feeds feeds = family.feeds(problem_from_text("size.rows=500 seed=3 values.n=" + regime + " values.by=" +
-                                                       regime + " values.bytes=" + regime));
+    const Feeds feeds = family.feeds(problem_from_text("size.rows=500 seed=3 values.n=" + regime +
+                                                       " values.by=" + regime + " values.bytes=" + regime));
     const auto& n = feeds.at("n").integers;
     const auto [least, most] = std::ranges::minmax(n);
     EXPECT_EQ(least == most, regime == "constant");
@@ -121,9 +121,7 @@ TEST(Roles, RefuseIntegersThatTheGraphDoesNotExplain) {
               f("Gather", {"x", "n"});
             }).find("input 'n' (int64) looks up 'x'"),
             std::string::npos);
-  EXPECT_NE(refusal([](File& f) {
-              f("Shape", {"n"});
-            }).find("does not show what its numbers may be"),
+  EXPECT_NE(refusal([](File& f) { f("Shape", {"n"}); }).find("does not show what its numbers may be"),
             std::string::npos);
   EXPECT_NE(refusal([](File& f) {
               f("Gather", {f.constant(zeros(Type::f32, {0, 2})), "n"});
