@@ -97,7 +97,8 @@ class Known(Cli):
             print(f"{name:18}{len(findings)} told, {first.get('key')} at {(first.get('place') or {}).get('tensor')} "
                   f"({(first.get('place') or {}).get('op')}) after {first.get('seconds_to_first', -1):.2f} s; segment {(first.get('place') or {}).get('segment')}", flush=True)
         self.assertTrue(at, done.stdout)
-        self.assertEqual([one for one in findings if "/flaky/" in one["key"]], [])
+        if ops is not None:  # what only some of a law's compiled models were asked first is told by no list of problems
+            self.assertEqual([one for one in findings if "/flaky/" in one["key"]], [])
 
     def each(self, runtime, defects):
         if importlib.util.find_spec(runtime) is None:
