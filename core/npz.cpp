@@ -30,6 +30,8 @@ NamedArray::Type type_of(std::string_view descr) {
   if (descr == "f8") return f64;
   if (descr == "i4") return i32;
   if (descr == "i8") return i64;
+  if (descr == "u1") return u8;
+  if (descr == "i1") return i8;
   if (descr == "u2" || descr == "V2") return u16;
   return other;
 }
@@ -266,12 +268,13 @@ std::set<std::string> bf16_names(Bytes text) {
 }  // namespace
 
 std::size_t bytes_of(NamedArray::Type type) noexcept {
-  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1, 2, 0};
+  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1, 1, 1, 2, 0};
   return bytes[static_cast<std::size_t>(type)];
 }
 
 std::string_view name(NamedArray::Type type) noexcept {
-  constexpr std::array<std::string_view, 9> names{"f16", "bf16", "f32", "f64", "i32", "i64", "bool", "uint16", "other"};
+  constexpr std::array<std::string_view, 11> names{"f16",  "bf16", "f32", "f64",    "i32",  "i64",
+                                                   "bool", "u8",   "i8",  "uint16", "other"};
   return names[static_cast<std::size_t>(type)];
 }
 
@@ -327,6 +330,10 @@ void NamedArray::read(Index first, std::span<double> to) const noexcept {
       return each(std::int64_t{}, plain);
     case Type::boolean:
       return each(std::uint8_t{}, [](std::uint8_t bits) { return bits != 0 ? 1.0 : 0.0; });
+    case Type::u8:
+      return each(std::uint8_t{}, plain);
+    case Type::i8:
+      return each(std::int8_t{}, plain);
     case Type::u16:
       return each(std::uint16_t{}, plain);
     case Type::other:

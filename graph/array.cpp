@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "core/error.hpp"
@@ -11,8 +12,27 @@
 namespace attest::graph {
 
 std::string_view name(Type type) noexcept {
-  constexpr std::string_view names[] = {"float16", "bfloat16", "float32", "float64", "int32", "int64", "bool"};
+  constexpr std::string_view names[] = {"float16", "bfloat16", "float32", "float64", "int32",
+                                        "int64",   "bool",     "uint8",   "int8"};
   return names[static_cast<int>(type)];
+}
+
+std::pair<std::int64_t, std::int64_t> range_of(Type type) noexcept {
+  const auto of = []<class T>(T) -> std::pair<std::int64_t, std::int64_t> {
+    return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+  };
+  switch (type) {
+    case Type::i32:
+      return of(std::int32_t{});
+    case Type::u8:
+      return of(std::uint8_t{});
+    case Type::i8:
+      return of(std::int8_t{});
+    case Type::boolean:
+      return {0, 1};
+    default:
+      return of(std::int64_t{});
+  }
 }
 
 Format format_of(Type type) noexcept {

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/format.hpp"
@@ -12,9 +13,11 @@
 namespace attest::graph {
 
 // Of the elements of a tensor in a graph.
-enum class Type : std::uint8_t { f16, bf16, f32, f64, i32, i64, boolean };
+enum class Type : std::uint8_t { f16, bf16, f32, f64, i32, i64, boolean, u8, i8 };
 std::string_view name(Type type) noexcept;
 constexpr bool is_floating(Type type) noexcept { return type <= Type::f64; }
+// The least and the greatest number of an integer type.
+std::pair<std::int64_t, std::int64_t> range_of(Type type) noexcept;
 // Of a floating-point type.
 Format format_of(Type type) noexcept;
 

@@ -139,14 +139,38 @@ void where(Step& step) {
 
 namespace {
 
+template <class F>
+void whole_numbers(Step& step, F f) {
+  floats_alone(step, step.in(0));
+  step.outputs.push_back(map_floats(step, step.in(0), f));
+}
+
+}  // namespace
+
+void round_up(Step& step) {
+  whole_numbers(step, [](double x) { return std::ceil(x); });
+}
+void round_down(Step& step) {
+  whole_numbers(step, [](double x) { return std::floor(x); });
+}
+void round_to_even(Step& step) { whole_numbers(step, nearest_whole); }
+
+void sign(Step& step) {
+  Array out = step.in(0);
+  if (out.type == Type::boolean) step.refuse("booleans have no sign");
+  for (double& v : out.floats) v = v > 0 ? 1 : v < 0 ? -1 : v;  // NaN stays
+  for (std::int64_t& v : out.integers) v = v > 0 ? 1 : v < 0 ? -1 : 0;
+  step.outputs.push_back(std::move(out));
+}
+
+namespace {
+
 // Truncates. What the type does not hold, ONNX leaves open: its nearest number, and 0 for NaN.
 std::int64_t truncated(double x, Type type) noexcept {
-  const double most = type == Type::i32 ? 0x1p31 : 0x1p63;
+  const auto [least, most] = range_of(type);
   if (std::isnan(x)) return 0;
-  if (x >= most)
-    return type == Type::i32 ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int64_t>::max();
-  if (x < -most)
-    return type == Type::i32 ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int64_t>::min();
+  if (x >= static_cast<double>(most)) return most;
+  if (x <= static_cast<double>(least)) return least;
   return static_cast<std::int64_t>(x);
 }
 

@@ -47,6 +47,7 @@ std::optional<Use> use_from(std::string_view text) {
   if (text == "addend") return Use{Role::addend, 0};
   if (text == "flags") return Use{Role::flags, 0};
   if (text == "lengths") return Use{Role::lengths, 0};
+  if (text == "numbers") return Use{Role::numbers, 0};
   if (!text.starts_with("ids:")) return std::nullopt;
   const auto count = whole(text.substr(4), most_rows);
   return count ? std::optional(Use{Role::ids, *count}) : std::nullopt;
@@ -107,7 +108,7 @@ void constrain(Constraints& constraints, std::string_view key, std::string_view 
     if (regimes.empty()) throw refuse("it names no way to make the input");
   } else {
     const auto use = use_from(value);
-    if (!use) throw refuse("roles are floats, addend, flags, lengths and ids:COUNT");
+    if (!use) throw refuse("roles are floats, addend, flags, lengths, numbers and ids:COUNT");
     constraints.roles.insert_or_assign(name, *use);
   }
 }
@@ -125,7 +126,7 @@ std::string to_text(const Constraints& constraints) {
     for (const Regime regime : regimes) names.push_back(name(regime));
     words.push_back(fmt::format("values.{}={}", input, fmt::join(names, ",")));
   }
-  constexpr std::string_view roles[] = {"floats", "addend", "flags", "ids", "lengths"};
+  constexpr std::string_view roles[] = {"floats", "addend", "flags", "ids", "lengths", "numbers"};
   for (const auto& [input, use] : constraints.roles)
     words.push_back(fmt::format("role.{}={}{}", input, roles[static_cast<int>(use.role)],
                                 use.role == Role::ids ? fmt::format(":{}", use.count) : ""));

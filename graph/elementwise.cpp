@@ -52,6 +52,32 @@ void add(Step& step) {
       [](std::int64_t x, std::int64_t y) { return bits_of(x) + bits_of(y); });
 }
 
+namespace {
+
+// One after the other, each sum stored.
+Array sum_of_inputs(Step& step) {
+  Array sum = step.in(0);
+  floats_alone(step, sum);
+  for (std::size_t i = 1; i < step.input_count(); ++i) {
+    same_types(step, sum, step.in(i));
+    sum = zip_floats(step, sum, step.in(i), [](double x, double y) { return x + y; });
+    step.round(sum);
+  }
+  return sum;
+}
+
+}  // namespace
+
+void sum_of_all(Step& step) { step.outputs.push_back(sum_of_inputs(step)); }
+
+void mean_of_all(Step& step) {
+  Array mean = sum_of_inputs(step);
+  for (double& v : mean.floats) v /= static_cast<double>(step.input_count());
+  step.function(mean, 1);
+  step.round(mean);
+  step.outputs.push_back(std::move(mean));
+}
+
 void subtract(Step& step) {
   arithmetic(
       step, [](double x, double y) { return x - y; },

@@ -265,4 +265,33 @@ void trilu(Step& step) {
   step.outputs.push_back(std::move(out));
 }
 
+void tile(Step& step) {
+  const Array& x = step.in(0);
+  const std::vector<Index> repeats = step.numbers(1);
+  if (std::ssize(repeats) != x.rank()) step.refuse(fmt::format("{} repeats of {} axes", repeats.size(), x.rank()));
+  // [1, length] broadcast to [repeat, length], axis by axis.
+  std::vector<Index> apart, wide, whole;
+  for (std::size_t k = 0; k < repeats.size(); ++k) {
+    if (repeats[k] < 0) step.refuse("an axis is repeated less than 0 times");
+    apart.insert(apart.end(), {1, x.shape[k]});
+    wide.insert(wide.end(), {repeats[k], x.shape[k]});
+    whole.push_back(x.shape[k] != 0 && repeats[k] > step.most() / x.shape[k] ? step.most() + 1
+                                                                             : repeats[k] * x.shape[k]);
+  }
+  elements(whole, step.most() / x.lanes, "its result");
+  Array flat = x;
+  flat.shape = std::move(apart);
+  Array out = broadcast_to(step, flat, std::move(wide));
+  out.shape = std::move(whole);
+  step.outputs.push_back(std::move(out));
+}
+
+void dropout(Step& step) {
+  if (step.output_count() > 1) step.refuse("its mask is not evaluated: leave this output out");
+  if (step.maybe(2) != nullptr)
+    for (const std::int64_t training : step.in(2).integers)
+      if (training != 0) step.refuse("training is not evaluated");
+  step.outputs.push_back(step.in(0));
+}
+
 }  // namespace attest::graph

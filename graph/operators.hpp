@@ -38,6 +38,16 @@ void hyperbolic_tangent(Step& step);
 void sigmoid(Step& step);
 void relu(Step& step);
 void gelu(Step& step);
+void sum_of_all(Step& step);
+void mean_of_all(Step& step);
+
+// activations.cpp
+void leaky_relu(Step& step);
+void exponential_linear(Step& step);
+void hard_sigmoid(Step& step);
+void hard_swish(Step& step);
+void softplus(Step& step);
+void batch_normalization(Step& step);
 
 // choosing.cpp: operands are picked, compared or converted
 void maximum(Step& step);
@@ -53,6 +63,10 @@ void logical_and(Step& step);
 void logical_or(Step& step);
 void where(Step& step);
 void cast(Step& step);
+void sign(Step& step);
+void round_up(Step& step);
+void round_down(Step& step);
+void round_to_even(Step& step);
 
 // moving.cpp: values are moved, not computed
 void identity(Step& step);
@@ -67,6 +81,8 @@ void slice(Step& step);
 void gather(Step& step);
 void expand(Step& step);
 void trilu(Step& step);
+void tile(Step& step);
+void dropout(Step& step);  // of inference: what it is given
 
 // making.cpp: values made of shapes and attributes
 void shape(Step& step);
@@ -78,6 +94,12 @@ void range(Step& step);
 // products.cpp
 void matrix_product(Step& step);
 void gemm(Step& step);
+void integer_product(Step& step);
+
+// quantising.cpp
+void quantize_linear(Step& step);
+void dequantize_linear(Step& step);
+void dynamic_quantize_linear(Step& step);
 
 // reductions.cpp
 void reduce_sum(Step& step);
@@ -91,6 +113,8 @@ void reduce_sum_square(Step& step);
 void reduce_log_sum(Step& step);
 void reduce_log_sum_exp(Step& step);
 void softmax(Step& step);
+void log_softmax(Step& step);
 void layer_normalization(Step& step);
+void rms_normalization(Step& step);
 
 }  // namespace attest::graph

@@ -31,6 +31,7 @@ constexpr Regime of_addends[] = {Regime::normal,   Regime::mask_1e4, Regime::mas
 constexpr Regime of_flags[] = {Regime::all, Regime::prefix, Regime::most, Regime::half, Regime::few};
 constexpr Regime of_ids[] = {Regime::any, Regime::same, Regime::ends};
 constexpr Regime of_lengths[] = {Regime::longest, Regime::long_or_short};
+constexpr Regime of_numbers[] = {Regime::integers, Regime::constant, Regime::wide};
 
 bool is_plain(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
@@ -175,6 +176,18 @@ std::int64_t integer_value(Regime regime, const Element& e, std::uint64_t of_all
   }
 }
 
+// Of Role::numbers: small ones of either sign, one for all, or all of 8 bits (15 in a wider type, whose products fit into it).
+std::int64_t plain_integer(Regime regime, Type type, const Element& e, std::uint64_t of_all, bool divisor) {
+  const auto [least, most] = range_of(type);
+  const bool narrow = most < 256;
+  const std::int64_t width = regime == Regime::wide ? (narrow ? 256 : 1 << 16) : 9;
+  const std::int64_t first = narrow ? (regime == Regime::wide ? least : std::max<std::int64_t>(least, -4))
+                                    : (regime == Regime::wide ? -(1 << 15) : -4);
+  const std::uint64_t key = regime == Regime::constant ? of_all : e.key;
+  const std::int64_t value = first + static_cast<std::int64_t>(below(key, static_cast<std::uint64_t>(width)));
+  return divisor && value == 0 ? 1 : value;
+}
+
 // f(number, element) for each element of a tensor.
 template <class F>
 void each_element(std::span<const Index> shape, std::uint64_t key, F f) {
@@ -245,6 +258,8 @@ std::span<const Regime> regimes_of(Role role) noexcept {
       return of_ids;
     case Role::lengths:
       return of_lengths;
+    case Role::numbers:
+      return of_numbers;
     default:
       return of_floats;
   }
@@ -461,6 +476,8 @@ Feeds Family::feeds(const Problem& problem) const {
     each_element(lengths, key, [&](std::size_t i, const Element& e) {
       if (is_floating(x.type))
         set_float(x, i, regime, e, of_all);
+      else if (uses_[n].role == Role::numbers)
+        x.integers[i] = plain_integer(regime, x.type, e, of_all, uses_[n].divisor);
       else
         x.integers[i] = integer_value(regime, e, of_all, count, longest);
     });

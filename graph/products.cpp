@@ -122,4 +122,46 @@ void gemm(Step& step) {
   step.outputs.push_back(std::move(out));
 }
 
+namespace {
+
+// An 8-bit operand less its zero point, as exact numbers: one for all, or one for each row (of the left) or column (of the right).
+Array less_zero_point(const Step& step, std::size_t operand, std::size_t zero_point, bool of_rows) {
+  const Array& x = step.in(operand);
+  if ((x.type != Type::u8 && x.type != Type::i8) || x.rank() < 2)
+    step.refuse(fmt::format("{} {}: matrices of uint8 and int8 are multiplied", name(x.type), shape_text(x.shape)));
+  Array out = step.make(Type::f64, x.shape, x.lanes);
+  std::copy(x.integers.begin(), x.integers.end(), out.floats.begin());
+  const Array* const given = step.maybe(zero_point);
+  if (given == nullptr) return out;
+  if (given->type != x.type || given->rank() > 1) step.refuse("a zero point of another type or rank");
+  std::vector<Index> along(static_cast<std::size_t>(x.rank()), 1);
+  if (given->rank() == 1) along[along.size() - (of_rows ? 2 : 1)] = given->size();
+  if (broadcast(step, along, x.shape) != x.shape) step.refuse("a zero point of another length");
+  Array zero = *given;
+  zero.shape = along;
+  zero.type = Type::f64;
+  zero.floats.assign(given->integers.begin(), given->integers.end());
+  zero.integers.clear();
+  const Array wide = broadcast_to(step, zero, x.shape);
+  Array less = step.make(Type::f64, x.shape, std::max(x.lanes, wide.lanes));
+  for (Index l = 0; l < less.lanes; ++l)
+    std::transform(out.lane(l).begin(), out.lane(l).end(), wide.lane(l).begin(), less.lane(l).begin(),
+                   [](double v, double z) { return v - z; });
+  return less;
+}
+
+}  // namespace
+
+void integer_product(Step& step) {
+  const Array a = less_zero_point(step, 0, 2, true), b = less_zero_point(step, 1, 3, false);
+  const Product product(step, a, b);
+  // Sums of products of 9 bits are exact in float64 for all lengths that fit into memory.
+  Array sums = step.make(Type::f64, product.shape, std::max(a.lanes, b.lanes));
+  for (Index l = 0; l < sums.lanes; ++l) product.multiply(a.lane(l), b.lane(l), sums.lane(l));
+  Array out = step.make(Type::i32, product.shape, sums.lanes);
+  std::transform(sums.floats.begin(), sums.floats.end(), out.integers.begin(),
+                 [](double v) { return static_cast<std::int64_t>(v); });
+  step.outputs.push_back(std::move(out));
+}
+
 }  // namespace attest::graph

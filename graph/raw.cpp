@@ -27,7 +27,7 @@ void put(std::string& bytes, T number) {
 }  // namespace
 
 std::size_t bytes_of(Type type) noexcept {
-  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1};
+  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1, 1, 1};
   return bytes[static_cast<int>(type)];
 }
 
@@ -61,6 +61,12 @@ void read_raw(std::string_view raw, Array& array) {
       case Type::boolean:
         array.integers.push_back(*at != 0);
         break;
+      case Type::u8:
+        array.integers.push_back(number_at<std::uint8_t>(at));
+        break;
+      case Type::i8:
+        array.integers.push_back(number_at<std::int8_t>(at));
+        break;
     }
   }
 }
@@ -76,7 +82,8 @@ std::string raw_bytes(const Array& array) {
   for (const std::int64_t v : array.integers) {
     if (array.type == Type::i32) put(bytes, static_cast<std::int32_t>(v));
     if (array.type == Type::i64) put(bytes, v);
-    if (array.type == Type::boolean) put(bytes, static_cast<char>(v));
+    if (array.type == Type::boolean || array.type == Type::u8 || array.type == Type::i8)
+      put(bytes, static_cast<std::uint8_t>(v));
   }
   return bytes;
 }

@@ -11,7 +11,7 @@ namespace attest::graph {
 
 namespace {
 
-constexpr int data_types[] = {10, 16, 1, 11, 6, 7, 9};  // by Type
+constexpr int data_types[] = {10, 16, 1, 11, 6, 7, 9, 2, 3};  // by Type
 
 }  // namespace
 
@@ -20,13 +20,12 @@ int data_type(Type type) noexcept { return data_types[static_cast<int>(type)]; }
 Type type_of(std::int64_t data_type, std::string_view what) {
   if (const auto* const found = std::ranges::find(data_types, data_type); found != std::end(data_types))
     return static_cast<Type>(found - data_types);
-  constexpr std::string_view others[] = {"undefined", "",       "uint8",     "int8",      "uint16", "",
-                                         "",          "",       "string",    "",          "",       "",
-                                         "uint32",    "uint64", "complex64", "complex128"};
+  constexpr std::string_view others[] = {"undefined", "", "", "", "uint16", "",       "",          "",
+                                         "string",    "", "", "", "uint32", "uint64", "complex64", "complex128"};
   const bool named = data_type >= 0 && data_type < static_cast<std::int64_t>(std::size(others));
   throw Fault{
       fmt::format("{} is of type {}, which attest does not evaluate: float16, bfloat16, float32, float64, int32, "
-                  "int64 and bool are",
+                  "int64, uint8, int8 and bool are",
                   what, named ? std::string(others[data_type]) : fmt::format("number {} of ONNX's list", data_type))};
 }
 
@@ -45,7 +44,7 @@ void take_int32(std::int32_t number, Array& array) {
 
 // Which of the typed fields holds numbers of a type.
 std::uint32_t field_of(Type type) noexcept {
-  constexpr std::uint32_t fields[] = {5, 5, 4, 10, 5, 7, 5};
+  constexpr std::uint32_t fields[] = {5, 5, 4, 10, 5, 7, 5, 5, 5};
   return fields[static_cast<int>(type)];
 }
 

@@ -8,7 +8,7 @@
 
 #include "graph/loops.hpp"
 #include "graph/operators.hpp"
-#include "graph/shapes.hpp"
+#include "graph/zip.hpp"
 
 namespace attest::graph {
 namespace {
@@ -111,8 +111,7 @@ void reduce_integers(Step& step, F f) {
   Array out = step.make(x.type, {rows.count}, x.lanes);
   for (std::size_t row = 0; row < out.integers.size(); ++row) {
     const std::uint64_t bits = f(rows.x.integers.data() + static_cast<Index>(row) * rows.length, rows.length);
-    out.integers[row] = x.type == Type::i32 ? static_cast<std::int32_t>(static_cast<std::uint32_t>(bits))
-                                            : static_cast<std::int64_t>(bits);
+    out.integers[row] = wrapped(x.type, bits);
   }
   out.shape = r.shape;
   step.outputs.push_back(std::move(out));
@@ -265,7 +264,32 @@ void softmax(Step& step) {
   step.outputs.push_back(restored(step, rows));
 }
 
-void layer_normalization(Step& step) {
+void log_softmax(Step& step) {
+  floats_needed(step);
+  const Array& x = step.in(0);
+  if (x.rank() == 0) step.refuse("it needs an axis");
+  if (step.opset() < 13) step.refuse("versions before 13 are not evaluated");
+  const std::vector<Index> axes{step.axis(step.integer("axis", -1), x.rank())};
+  Rows rows = rows_of(step, x, axes);
+  step.spread(rows.x);
+  const Array most = by_row(step, rows, largest);
+  Rows powers = rows;
+  exponentials_below(step, powers, most);
+  Array sums = sums_of(step, powers);
+  in_place(sums, [](double s) { return std::log(s); });
+  step.function(sums, 2);
+  step.round(sums);
+  each_element(rows, [&most](std::size_t row, std::size_t /*i*/, double& v) { v -= most.floats[row]; });
+  step.round(rows.x);
+  each_element(rows, [&sums](std::size_t row, std::size_t /*i*/, double& v) { v -= sums.floats[row]; });
+  step.round(rows.x);
+  step.outputs.push_back(restored(step, rows));
+}
+
+namespace {
+
+// LayerNormalization, and without the mean RMSNormalization.
+void normalise(Step& step, bool centred) {
   floats_needed(step);
   const Array& x = step.in(0);
   if (step.output_count() > 1) step.refuse("its mean and deviation are not evaluated: leave these outputs out");
@@ -282,9 +306,11 @@ void layer_normalization(Step& step) {
     in_place(sums, [n](double s) { return s / n; });
     return stored(step, std::move(sums));
   };
-  const Array mean = mean_of(rows);
-  each_element(rows, [&mean](std::size_t row, std::size_t /*i*/, double& v) { v -= mean.floats[row]; });
-  step.round(rows.x);
+  if (centred) {
+    const Array mean = mean_of(rows);
+    each_element(rows, [&mean](std::size_t row, std::size_t /*i*/, double& v) { v -= mean.floats[row]; });
+    step.round(rows.x);
+  }
   Rows squares = rows;
   in_place(squares.x, [](double d) { return d * d; });
   step.round(squares.x);
@@ -319,5 +345,10 @@ void layer_normalization(Step& step) {
   }
   step.outputs.push_back(restored(step, rows));
 }
+
+}  // namespace
+
+void layer_normalization(Step& step) { normalise(step, true); }
+void rms_normalization(Step& step) { normalise(step, false); }
 
 }  // namespace attest::graph

@@ -42,9 +42,11 @@ class Uses {
     if (found_.ids) return {Role::ids, *found_.ids};
     if (found_.lengths) return {Role::lengths, 0};
     if (found_.flags) return {Role::flags, 0};
+    if (found_.numbers) return {Role::numbers, 0, found_.divisor};
     throw usage_error(fmt::format(
         "input '{}' ({}): the graph does not show what its numbers may be; attest draws rows of a constant table, 0 "
-        "and 1, and lengths (attest.toml can say it, [graph] \"role.{}\" = \"ids:N\", flags or lengths)",
+        "and 1, lengths, and numbers that are computed with (attest.toml can say it, [graph] \"role.{}\" = "
+        "\"ids:N\", flags, lengths or numbers)",
         input.name, name(input.type), input.name));
   }
 
@@ -55,12 +57,14 @@ class Uses {
   };
   struct Found {
     std::optional<Index> ids;
-    bool lengths = false, flags = false;
+    bool lengths = false, flags = false, numbers = false, divisor = false;
   };
 
   // Integers: through what moves them or does arithmetic, until they show what they are.
   void follow(const Input& input, int value) {
     if (!visited_.insert(value).second) return;
+    // Given as it is, or after arithmetic: any number will do.
+    for (const Output& output : model_.outputs) found_.numbers = found_.numbers || output.value == value;
     for (const Reader& reader : readers_[static_cast<std::size_t>(value)]) {
       const Node& node = *reader.node;
       const bool shapes = (reader.input > 0 && (moves(node.op) && node.op != "Concat")) || node.op == "Range" ||
@@ -75,9 +79,12 @@ class Uses {
         (is_number(node.inputs[1 - reader.input]) ? found_.flags : found_.lengths) = true;
       } else if (node.op == "Cast" && !gives_integers(node)) {
         found_.flags = true;
+      } else if (is_one_of(node.op, {"DequantizeLinear", "MatMulInteger"})) {
+        found_.numbers = true;
       } else if (moves(node.op) || node.op == "Cast" || node.op == "Gather" ||
-                 is_one_of(node.op,
-                           {"Add", "Sub", "Mul", "Max", "Min", "ReduceSum", "ReduceMax", "ReduceMin", "Where"})) {
+                 is_one_of(node.op, {"Add", "Sub", "Mul", "Div", "Max", "Min", "Neg", "Abs", "Clip", "Relu", "Sign",
+                                     "Tile", "ReduceSum", "ReduceMax", "ReduceMin", "Where"})) {
+        found_.divisor = found_.divisor || (node.op == "Div" && reader.input == 1);
         for (const int result : node.outputs)
           if (result >= 0) follow(input, result);
       }
@@ -87,7 +94,7 @@ class Uses {
   [[nodiscard]] static bool gives_integers(const Node& node) {
     const auto to = node.attributes.find("to");
     const auto* const number = to == node.attributes.end() ? nullptr : std::get_if<std::int64_t>(&to->second);
-    return number != nullptr && (*number == 6 || *number == 7);
+    return number != nullptr && (*number == 6 || *number == 7 || *number == 2 || *number == 3);
   }
 
   // One constant number: what a mask or an id is compared with. Positions are more.

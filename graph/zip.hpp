@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -76,8 +77,22 @@ Array zip_integers(const Step& step, const Array& a, const Array& b, Type type, 
 
 // Integers wrap round, as two's complement has it.
 inline std::int64_t wrapped(Type type, std::uint64_t bits) noexcept {
-  return type == Type::i32 ? static_cast<std::int32_t>(static_cast<std::uint32_t>(bits))
-                           : static_cast<std::int64_t>(bits);
+  switch (type) {
+    case Type::i32:
+      return static_cast<std::int32_t>(static_cast<std::uint32_t>(bits));
+    case Type::u8:
+      return static_cast<std::uint8_t>(bits);
+    case Type::i8:
+      return static_cast<std::int8_t>(static_cast<std::uint8_t>(bits));
+    default:
+      return static_cast<std::int64_t>(bits);
+  }
+}
+// To nearest, halves to even.
+inline double nearest_whole(double x) noexcept {
+  const double below = std::floor(x), rest = x - below;
+  const bool up = rest > 0.5 || (rest == 0.5 && std::fmod(below, 2.0) != 0);
+  return up ? below + 1 : below;
 }
 inline constexpr auto bits_of = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
 

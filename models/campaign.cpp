@@ -169,7 +169,7 @@ class Campaign {
     finding.condition =
         table_.learn({static_cast<int>(at), static_cast<std::size_t>(subject - subjects_.begin()),
                       position_of(law_named(finding.law)), levels, finding.smallest.problem, neighbours});
-    if (finding.condition->text.empty()) finding.condition.reset();
+    if (finding.condition->counts.failing == 0) finding.condition.reset();
   }
 
   // `spread`, and further ones in turn.
@@ -321,7 +321,9 @@ class Campaign {
       return nullptr;
     }
     const auto told = std::ranges::find_if(summary_.findings, [&](const Finding& known) {
-      return known.runtime == finding.runtime && diagnosis_.are_one(subject, known, finding);
+      // What nothing repeats cannot be told apart, but by what was seen.
+      const bool flakes_alike = known.flaky && finding.flaky && known.key == finding.key;
+      return known.runtime == finding.runtime && (flakes_alike || diagnosis_.are_one(subject, known, finding));
     });
     if (told != summary_.findings.end()) {
       ++told->failures;

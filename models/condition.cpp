@@ -88,7 +88,7 @@ Condition RunTable::learn(const Asked& asked) const {
     learned = engine::learn_from_neighbours(failing, engine::thinned_out(passing), smallest,
                                             options.empty() ? values : options, values, learning);
   }
-  if (learned.predicate.atoms.empty()) return {};
+  if (learned.predicate.atoms.empty()) return {"", {failing.size(), failing.size() + passing.size(), 0, 0}};
   return {to_text(learned.predicate, fields_.traits()), separation(learned.predicate, failing, passing)};
 }
 

@@ -100,8 +100,10 @@ bool Diagnosis::understand(Subject& subject, const Law& law, Finding& finding) {
 
 void Diagnosis::find_place(Subject& subject, const Law& law, Finding& finding, const graph::Problem& problem) {
   Case one = case_of(problem);
+  PlaceLimits limits{.give_up = late_};
+  if (finding.result.kind == VerdictKind::error) limits.stops_as = finding.result.failure_class;
   auto place = localise(law, {one, *subject.runtime, finding.build, Freshness::kept, true}, options_.precision,
-                        problem.seed, {.give_up = late_});
+                        problem.seed, limits);
   if (place) finding.place = std::move(place);
 }
 
@@ -122,10 +124,11 @@ void Diagnosis::look_around(Subject& subject, const Law& law, const Asking& aski
 
 // A failure that a fresh process does not show: perhaps one does that was asked what went before.
 void Diagnosis::find_history(Subject& subject, const Law& law, Finding& finding) {
+  // By the law that failed: what it makes of a problem may be what leaves something behind, in a model of its own.
   const auto shows = [&](const std::vector<graph::Problem>& before) {
     bool first = true;
     for (const graph::Problem& problem : before) {
-      asked(subject, law_named("spread"), finding.build, problem, first ? Freshness::new_process : Freshness::kept);
+      asked(subject, law, finding.build, problem, first ? Freshness::new_process : Freshness::kept);
       first = false;
     }
     const LawResult result =
@@ -148,6 +151,15 @@ void Diagnosis::find_history(Subject& subject, const Law& law, Finding& finding)
       else
         at += step;
     }
+  // Or one whose model was compiled on the way, as the law `history` does, and was first asked one of these.
+  for (auto first = before.rbegin(); finding.flaky && first != before.rend() && !late_(); ++first) {
+    asked(subject, law, finding.build, *first, Freshness::new_session);
+    const LawResult next = asked(subject, law, finding.build, finding.original, Freshness::kept);
+    if (failure_key(law.name, next) != finding.key || !shows({*first})) continue;
+    finding.flaky = false;
+    before = {graph::Problem(*first)};
+    break;
+  }
   forget(subject, finding.build.level);
   if (finding.flaky) {
     finding.key = fmt::format("{}/flaky/{}", finding.law, finding.result.failure_class);
@@ -160,7 +172,8 @@ void Diagnosis::find_history(Subject& subject, const Law& law, Finding& finding)
 void Diagnosis::remember(const Subject& subject, const std::string& level, const graph::Problem& problem) {
   auto& last = remembered_[{subject.name, level}];
   last.push_back(problem);
-  if (last.size() > most_remembered) last.pop_front();
+  // The first one stays: by it a runtime may have decided how to go on.
+  if (last.size() > most_remembered) last.erase(last.begin() + 1);
 }
 
 void Diagnosis::forget(const Subject& subject, const std::string& level) { remembered_[{subject.name, level}].clear(); }

@@ -33,8 +33,9 @@ class Search {
         order_(computed_values(model_)) {}
 
   std::optional<Place> run(const PlaceLimits& limits) {
-    evaluate_all();
+    if (right_.empty()) evaluate_all();
     Place place;
+    bool stops_otherwise = false;
     const std::vector<bool> wanted = needed_for_outputs();
     const auto needed = [&](int value) { return wanted[static_cast<std::size_t>(value)]; };
     place.of = static_cast<std::size_t>(std::ranges::count_if(order_, needed));
@@ -46,6 +47,11 @@ class Search {
       Answer answer;
       place.result = result_on(part, feeds_of(part.program->model(), asking_.problem.feeds()), law_, answer);
       if (!fails(place.result)) continue;
+      if (limits.stops_as && place.result.kind == VerdictKind::error &&
+          place.result.failure_class != *limits.stops_as) {
+        stops_otherwise = true;
+        continue;
+      }
       const Node& node = giver(value);
       place.tensor = name(value);
       place.node = node.name;
@@ -56,7 +62,10 @@ class Search {
       }
       return place;
     }
-    return std::nullopt;
+    if (!stops_otherwise) return std::nullopt;
+    PlaceLimits any = limits;
+    any.stops_as.reset();
+    return run(any);
   }
 
  private:

@@ -35,6 +35,8 @@ struct PlaceLimits {
   std::size_t prefixes = 2000;  // to be tried
   std::size_t segment = 12;     // nodes
   std::function<bool()> give_up{};
+  // The failure class of a whole that stops with an error: a prefix that stops with another one is passed over, where one stops alike.
+  std::optional<std::string> stops_as{};
 };
 
 // What a law that fails on a case comes to on its parts, by the same build of the same runtime. nullopt where no prefix fails: the whole

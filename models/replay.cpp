@@ -24,8 +24,9 @@ LawResult result_of(const Entry& entry, const Part& model, Runtime& runtime) {
     on = Freshness::kept;
     return result;
   };
-  for (const std::string& before : entry.after) asked(before, law_named("spread"));
-  return asked(entry.problem, law_named(entry.law));
+  const Law& law = law_named(entry.law);
+  for (const std::string& before : entry.after) asked(before, law);
+  return asked(entry.problem, law);
 }
 
 void judge(const Entry& entry, bool expect_pass, Replayed& replayed) {

@@ -11,8 +11,9 @@
 namespace attest::models {
 namespace {
 
-// Both lists begin with f16, bf16, f32, f64, i32, i64 and boolean.
+// Both lists begin with f16, bf16, f32, f64, i32, i64, boolean, u8 and i8.
 static_assert(static_cast<int>(NamedArray::Type::boolean) == static_cast<int>(graph::Type::boolean));
+static_assert(static_cast<int>(NamedArray::Type::i8) == static_cast<int>(graph::Type::i8));
 static_assert(static_cast<int>(NamedArray::Type::i64) == static_cast<int>(graph::Type::i64));
 static_assert(static_cast<int>(NamedArray::Type::f16) == static_cast<int>(graph::Type::f16));
 
@@ -27,7 +28,7 @@ NamedArray named(std::string name, const graph::Array& array) {
 }
 
 graph::Array array_of(const NamedArray& array) {
-  if (array.type > NamedArray::Type::boolean)
+  if (array.type > NamedArray::Type::i8)
     throw usage_error(fmt::format("'{}' is of type {}, which no graph has", array.name, array.descr));
   graph::Array result{static_cast<graph::Type>(array.type), array.shape, 1, {}, {}};
   graph::read_raw({reinterpret_cast<const char*>(array.bytes.data()), array.bytes.size()}, result);
@@ -35,7 +36,7 @@ graph::Array array_of(const NamedArray& array) {
 }
 
 std::string npy_bytes(const graph::Array& array) {
-  constexpr std::string_view descrs[] = {"<f2", "<u2", "<f4", "<f8", "<i4", "<i8", "|b1"};
+  constexpr std::string_view descrs[] = {"<f2", "<u2", "<f4", "<f8", "<i4", "<i8", "|b1", "|u1", "|i1"};
   return npy_head(descrs[static_cast<int>(array.type)], array.shape) + graph::raw_bytes(array);
 }
 

@@ -48,8 +48,8 @@ std::string numbers(const Array& array) {
 }
 
 std::string_view numpy_type(Type type) {
-  constexpr std::string_view types[] = {"np.float16", "bfloat16", "np.float32", "np.float64",
-                                        "np.int32",   "np.int64", "np.bool_"};
+  constexpr std::string_view types[] = {"np.float16", "bfloat16", "np.float32", "np.float64", "np.int32",
+                                        "np.int64",   "np.bool_", "np.uint8",   "np.int8"};
   return types[static_cast<int>(type)];
 }
 

@@ -46,6 +46,7 @@ std::string pictures_html(const json& finding) {
 std::string condition_html(const json& finding) {
   if (!finding.contains("when")) return {};
   const json& when = finding.at("when");
+  if (said(when, "predicate").empty()) return escaped(said(when, "words"));
   return code(said(when, "predicate")) +
          escaped(fmt::format(": {} fails {} of {}, elsewhere {} of {}", said(finding, "law"),
                              grouped(count_of(when, "failing")), grouped(count_of(when, "asked")),

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "engine/evidence.hpp"
+#include "engine/study.hpp"
 #include "report/progress_line.hpp"
 #include "report/text.hpp"
 
@@ -92,6 +93,15 @@ std::string segment_text(const Finding& finding) {
 std::string condition_text(const Finding& finding) {
   if (!finding.condition) return {};
   const auto& [failing, asked, failing_elsewhere, elsewhere] = finding.condition->counts;
+  if (finding.condition->text.empty()) {
+    const std::string counts = fmt::format("{} fails {} of {}", finding.law, grouped(failing), grouped(asked));
+    if (failing == asked) return fmt::format("{}: whatever the problem", counts);
+    if (failing < engine::enough_failures)
+      return fmt::format(
+          "{}, too few to tell under which condition: a longer campaign, or check --continue-after-failure, has more",
+          counts);
+    return counts + ": no condition on sizes and ways to make inputs tells these apart";
+  }
   return fmt::format("{}: {} fails {} of {}, elsewhere {} of {}", finding.condition->text, finding.law,
                      grouped(failing), grouped(asked), grouped(failing_elsewhere), grouped(elsewhere));
 }
@@ -137,7 +147,8 @@ std::string shape_text(const graph::Input& input) {
 }
 
 std::string_view in_words(const graph::Use& use) {
-  constexpr std::string_view words[] = {"numbers", "an addend before a softmax", "flags", "rows of a table", "lengths"};
+  constexpr std::string_view words[] = {"numbers", "an addend before a softmax", "flags", "rows of a table", "lengths",
+                                        "integers"};
   return words[static_cast<int>(use.role)];
 }
 
@@ -269,6 +280,7 @@ ordered_json json_of(const Summary& summary, const Finding& finding) {
   }
   if (finding.condition)
     object["when"] = {{"predicate", finding.condition->text},
+                      {"words", condition_text(finding)},
                       {"failing", finding.condition->counts.failing},
                       {"asked", finding.condition->counts.asked},
                       {"failing_elsewhere", finding.condition->counts.failing_elsewhere},

@@ -34,6 +34,10 @@ def ints(*values):
     return np.array(values, np.int64)
 
 
+def bytes_(*values):
+    return np.array(values, np.uint8)
+
+
 def flags(*shape):
     return RNG.random(shape) < 0.5
 
@@ -111,6 +115,22 @@ def elementwise():
     case("Cast", ints(0, -3, 9), to=TensorProto.DOUBLE, name="integers")
     case("Cast", flags(4), to=TensorProto.FLOAT, name="flags")
     case("Cast", ints(1 << 33, -5), to=TensorProto.INT32, name="wraps")
+    case("Cast", ints(300, -1, 7), to=TensorProto.UINT8, name="bytes")
+    case("Add", bytes_(250, 3), bytes_(10, 4), name="bytes")
+    case("Max", np.array([-5, 3], np.int8), np.array([2, -7], np.int8), name="bytes")
+    case("Sum", normal(2, 3), normal(3), normal(2, 1))
+    case("Mean", normal(2, 3), normal(3), normal(2, 1))
+    for op in ("Ceil", "Floor", "Round", "Sign"):
+        case(op, np.array([-1.5, -0.5, 0.0, 0.5, 1.2, 2.5, np.nan]))
+    case("Sign", ints(-3, 0, 9), name="integers")
+    for op in ("LeakyRelu", "Elu"):
+        case(op, 3 * normal(2, 5))
+        case(op, 3 * normal(2, 5), alpha=0.25, name="alpha")
+    case("HardSigmoid", 3 * normal(7))
+    case("HardSigmoid", 3 * normal(7), alpha=0.25, beta=0.25, name="line")
+    case("HardSwish", (3 * normal(9)).astype(np.float32))  # 1/6 is a float32 there
+    case("Softplus", np.array([-30.0, -1.0, 0.0, 2.0, 700.0]))
+    case("Dropout", normal(3), name="inference")
 
 
 def moving():
@@ -142,6 +162,8 @@ def moving():
     case("Unsqueeze", normal(3, 4), ints(0, -1), constants=[1])
     case("Unsqueeze", normal(3, 4), opset=11, axes=[0, 3], name="attribute")
     case("Expand", normal(3, 1), ints(2, 1, 4), constants=[1])
+    case("Tile", normal(2, 1, 3), ints(2, 3, 1), constants=[1])
+    case("Tile", ints(1, 2), ints(0), constants=[1], name="none")
     case("Trilu", normal(2, 4, 3))
     case("Trilu", normal(4, 4), np.int64(-1), constants=[1], upper=0, name="lower")
     case("Trilu", normal(3, 5), np.int64(2), constants=[1], name="above")
@@ -185,8 +207,32 @@ def sums():
     case("Softmax", normal(2, 3, 4))
     case("Softmax", normal(2, 3, 4), axis=1, name="axis")
     case("Softmax", np.array([[0.0, -np.inf, 1000.0], [-np.inf] * 3]), name="infinite")
+    case("LogSoftmax", normal(2, 3, 4))
+    case("LogSoftmax", normal(2, 3, 4) + 900, axis=1, name="axis")
+    case("BatchNormalization", normal(2, 3, 4), positive(3), normal(3), normal(3), positive(3), epsilon=0.125)
+    case("RMSNormalization", normal(2, 3, 4), positive(4), opset=23)
+    case("RMSNormalization", normal(2, 3, 4), positive(3, 4), axis=1, epsilon=0.125, opset=23, name="two")
     case("LayerNormalization", normal(2, 3, 4), positive(4), normal(4))
     case("LayerNormalization", normal(2, 3, 4), positive(3, 4), axis=1, epsilon=0.125, name="two")
+
+
+def quantising():
+    x = (3 * normal(2, 3, 4)).astype(np.float32)
+    scale, scales = np.float32(0.05), np.array([0.05, 0.02, 0.1], np.float32)
+    small = RNG.integers(-128, 128, (2, 3, 4)).astype(np.int8)
+    large = RNG.integers(0, 256, (2, 3, 4)).astype(np.uint8)
+    case("QuantizeLinear", x, scale, np.uint8(128), opset=21)
+    case("QuantizeLinear", x, scale, np.int8(-3), name="signed", opset=21)
+    case("QuantizeLinear", x, scale, name="bare", opset=21)
+    case("QuantizeLinear", x, scales, np.array([1, 128, 255], np.uint8), axis=1, name="axis", opset=21)
+    case("QuantizeLinear", np.array([0.5, 1.5, -0.5, 300, -300], np.float32), np.float32(1), np.uint8(7), name="ties", opset=21)
+    case("DequantizeLinear", large, scale, np.uint8(128), opset=21)
+    case("DequantizeLinear", small, scales, np.array([0, 5, -7], np.int8), axis=-2, name="axis", opset=21)
+    case("DequantizeLinear", np.array([1 << 20, -77], np.int32), scale, name="wide", opset=21)
+    case("DynamicQuantizeLinear", x, outputs=3)
+    case("MatMulInteger", RNG.integers(0, 256, (2, 3)).astype(np.uint8), RNG.integers(-128, 128, (3, 4)).astype(np.int8),
+         np.uint8(120), np.int8(-3))
+    case("MatMulInteger", large, RNG.integers(0, 256, (4, 2)).astype(np.uint8), np.uint8(7), name="bare")
 
 
 def differs(x, y):
@@ -205,7 +251,7 @@ def main(arguments):
                 wrong.append(one["name"])
         print(f"onnx {onnx.__version__}: differ: {', '.join(wrong) or 'none'}")
         return 1 if wrong else 0
-    for make in (elementwise, moving, making, sums):
+    for make in (elementwise, moving, making, sums, quantising):
         make()
     with open(arguments[0], "w") as out:
         out.write('{"onnx": "%s", "cases": [\n' % onnx.__version__)

@@ -48,7 +48,7 @@ std::string refusal(const std::string& op, const std::vector<Array>& inputs, std
 constexpr double inf = std::numeric_limits<double>::infinity();
 
 Type type_from(const std::string& name) {
-  for (int i = 0; i < 7; ++i)
+  for (int i = 0; i < 9; ++i)
     if (graph::name(static_cast<Type>(i)) == name) return static_cast<Type>(i);
   throw std::runtime_error(name);
 }

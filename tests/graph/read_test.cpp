@@ -132,9 +132,9 @@ TEST(ReadModel, RefusesWhatDoesNotGoTogether) {
       {"its operators are those of version 6", [](File& f) { f.opset = 6; }},
       {"its operators are those of version 99", [](File& f) { f.opset = 99; }},
       {"'x' has an axis of length 1099511627776", [](File& f) { f.inputs[0].shape[1].length = Index{1} << 40; }},
-      {"node 'y' (Softplus): attest does not evaluate this operator; rewrite it or cut the model before it. Known are "
+      {"node 'y' (Celu): attest does not evaluate this operator; rewrite it or cut the model before it. Known are "
        "Abs,",
-       [](File& f) { f.nodes[2].op = "Softplus"; }},
+       [](File& f) { f.nodes[2].op = "Celu"; }},
       {"none of the domain com.microsoft", [](File& f) { f.nodes[2].domain = "com.microsoft"; }},
       {"node 'y' (Softmax): 2 inputs are not what the operator takes",
        [](File& f) { f.nodes[2].inputs.push_back("x"); }},

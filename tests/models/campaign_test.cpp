@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/npz.hpp"
 #include "engine/file.hpp"
+#include "graph/raw.hpp"
 #include "graph/read.hpp"
 #include "models/effort.hpp"
 #include "models/replay.hpp"
@@ -143,6 +144,64 @@ TEST_F(Campaigns, FindWhatOnlyAHistoryShows) {
   EXPECT_EQ(finding.smallest.problem, finding.original);
   EXPECT_EQ(read_entry(finding.reproducer).after.size(), 2u);
   (void)own;
+}
+
+// A model that was compiled for a single token first is wrong for all longer ones: `history` compiles anew on the way.
+TEST_F(Campaigns, FindWhatAFirstProblemLeavesBehind) {
+  auto runtime = std::make_unique<Planted>();
+  bool first = true, spoilt = false;
+  runtime->after = [first, spoilt](const Part& asked, const Build& build, const graph::Feeds& feeds, Freshness on,
+                                   Answer& answer) mutable {
+    if (build.level != "faulty" || asked.program->model().outputs.size() != 2) return;
+    const Index length = feeds.at("ids").shape.at(1);
+    if (first || on != Freshness::kept) spoilt = length == 1;
+    first = false;
+    if (spoilt && length > 1) answer.outputs[0].floats[0] += 1;
+  };
+  options.corpus = folder.path() / "corpus";
+  options.further = 12;
+  const Summary summary = run(std::move(runtime), 24);
+  ASSERT_GE(summary.findings.size(), 1u);
+  for (const Finding& finding : summary.findings) {
+    EXPECT_FALSE(finding.flaky) << finding.result.reason;
+    EXPECT_EQ(finding.after.size(), 1u);
+  }
+}
+
+// What a law makes of a problem may leave something behind, too: earlier problems are asked by it.
+TEST_F(Campaigns, FindWhatALawLeavesBehind) {
+  auto runtime = std::make_unique<Planted>();
+  int given = 0;  // runs with weights as inputs
+  runtime->after = [given](const Part& asked, const Build& build, const graph::Feeds&, Freshness on,
+                           Answer& answer) mutable {
+    if (on == Freshness::new_process) given = 0;
+    const auto& constants = asked.program->model().constants;
+    const bool in_file = std::ranges::any_of(constants, [](const auto& one) { return is_floating(one.second.type); });
+    if (build.level != "faulty" || in_file) return;
+    if (++given > 1) answer.outputs[0].floats[0] += 1;
+  };
+  options.corpus = folder.path() / "corpus";
+  options.law_glob = "constants-as-inputs";
+  const Summary summary = run(std::move(runtime), 6);
+  ASSERT_EQ(summary.findings.size(), 1u);
+  EXPECT_FALSE(summary.findings[0].flaky) << summary.findings[0].result.reason;
+  EXPECT_EQ(summary.findings[0].after.size(), 1u);
+}
+
+// What nothing repeats is told once, however often it shows.
+TEST_F(Campaigns, TellFlakesOfOneKindOnce) {
+  auto runtime = std::make_unique<Planted>();
+  runtime->after = [](const Part&, const Build&, const graph::Feeds& feeds, Freshness on, Answer& answer) mutable {
+    static std::set<std::string> seen;
+    std::string key;
+    for (const auto& [name, array] : feeds) key += graph::raw_bytes(array);
+    if (on == Freshness::kept && seen.insert(key).second) answer.outputs[0].floats[0] += 1;
+  };
+  options.further = 0;
+  const Summary summary = run(std::move(runtime), 6);
+  ASSERT_EQ(summary.findings.size(), 1u);
+  EXPECT_TRUE(summary.findings[0].flaky);
+  EXPECT_GE(summary.findings[0].failures, 4u);
 }
 
 TEST_F(Campaigns, TellWhatShowsOnce) {

@@ -57,6 +57,26 @@ TEST_F(Asked, FindABatchLeak) {
          VerdictKind::skip, "one sample");
 }
 
+// A batch is padded by samples of zeros, by which integers are not divided.
+TEST(Laws, WhatAGraphDoesNotTakeIsSkipped) {
+  graph::test::File f;
+  f.inputs = {{"n", graph::Type::i64, {"rows"}}};
+  f("Div", {f.constant(graph::integers(graph::Type::i64, {}, {7})), "n"}, {}, "y");
+  f.outputs = {"y"};
+  const Part part = part_of_model(graph::read_model(f.bytes(), "m"));
+  const graph::Family family(*part.program);
+  const graph::Problem problem = graph::problem_from_text("size.rows=3 values.n=integers seed=7");
+  Planted runtime;
+  Case one(part, family.feeds(problem), {}, problem.seed);
+  const Law& padded = law_named("batch-padded");
+  const Law* const both[] = {&law_named("spread"), &padded};
+  const auto told = ask(both, {one, runtime, {"sound"}});
+  EXPECT_EQ(name(told.at(0).kind), name(VerdictKind::pass)) << told[0].reason;
+  EXPECT_EQ(name(told.at(1).kind), name(VerdictKind::skip)) << told[1].reason;
+  EXPECT_NE(told[1].reason.find("does not take what the law makes"), std::string::npos);
+  EXPECT_EQ(name(ask(padded, {one, runtime, {"sound"}}).kind), name(VerdictKind::skip));
+}
+
 TEST_F(Asked, FindWhatPaddingTouches) {
   Planted runtime;
   runtime.after = [](const Part&, const Build&, const graph::Feeds& feeds, Freshness, Answer& answer) {
@@ -298,6 +318,31 @@ TEST(Place, IsNowhereWhereNoPrefixFails) {
   const Asking asking{one, runtime, {"sound"}};
   EXPECT_EQ(ask(law_named("spread"), asking).kind, VerdictKind::fail);
   EXPECT_FALSE(localise(law_named("spread"), asking, {}, problem.seed));
+}
+
+// Of a whole that stops, the first prefix that stops alike; one that stops otherwise where there is none.
+TEST(Place, IsWhereARunStopsAlike) {
+  const Part part = part_of_model(graph::test::model("encoder"));
+  const graph::Family family(*part.program);
+  const graph::Problem problem =
+      graph::problem_from_text("size.batch=2 size.length=3 values.ids=any values.mask=all seed=7");
+  Planted runtime;
+  runtime.before = [](const Part& asked, const Build&, const graph::Feeds&, Freshness) {
+    const auto& nodes = asked.program->model().nodes;
+    const bool has_softmax = std::ranges::find(nodes, "Softmax", &graph::Node::op) != nodes.end();
+    return has_softmax         ? CallResult{CallStatus::error, "no kernel"}
+           : nodes.size() == 4 ? CallResult{CallStatus::error, "another matter"}
+                               : CallResult{};
+  };
+  Case one(part, family.feeds(problem), {}, problem.seed);
+  const Law& spread = law_named("spread");
+  const Asking asking{one, runtime, {"sound"}};
+  EXPECT_NE(localise(spread, asking, {}, problem.seed).value().op, "Softmax");
+  PlaceLimits limits;
+  limits.stops_as = ask(spread, asking).failure_class;
+  EXPECT_EQ(localise(spread, asking, {}, problem.seed, limits).value().op, "Softmax");
+  limits.stops_as = "nothing like it";
+  EXPECT_NE(localise(spread, asking, {}, problem.seed, limits).value().op, "Softmax");
 }
 
 // Wrong only where three nodes are there together, as a fusion.

@@ -12,7 +12,7 @@ NUMPY = {
     "f64": np.dtype(np.float64), "i32": np.dtype(np.int32), "bool": np.dtype(np.bool_),
 }
 
-MODEL_NUMPY = {**NUMPY, "i64": np.dtype(np.int64)}  # of models' tensors
+MODEL_NUMPY = {**NUMPY, "i64": np.dtype(np.int64), "u8": np.dtype(np.uint8), "i8": np.dtype(np.int8)}  # of models' tensors
 
 
 class Unsupported(Exception):

@@ -1,6 +1,8 @@
 """OpenVINO on the CPU: in ACCURACY mode, which promises to compute in no smaller type than a tensor's own; and by its default mode, which may compute in
 bfloat16 where the processor has it (https://docs.openvino.ai/2025/openvino-workflow/running-inference/optimize-inference/precision-control.html), to be
-asked by name and under `--policy run=bf16`."""
+asked by name and under `--policy run=bf16`. Of float64 either computes in float32: the types that its page of the CPU device
+(https://docs.openvino.ai/2025/openvino-workflow/running-inference/inference-devices-and-modes/cpu-device.html) lists as "inference precision of internal
+primitives" end with FP32, so that a graph with a float64 in it is not asked."""
 import openvino
 from openvino.properties import hint
 
@@ -15,9 +17,13 @@ def load(model, *, build, threads):
     options = {hint.execution_mode: MODES[build], openvino.properties.inference_num_threads: threads} if threads else {
         hint.execution_mode: MODES[build]}
     try:
-        compiled = _core.compile_model(_core.read_model(model=model, weights=b""), "CPU", options)
+        graph = _core.read_model(model=model, weights=b"")
+        double = has_double(graph)
+        compiled = None if double else _core.compile_model(graph, "CPU", options)
     except Exception as error:
         raise attest.Refused(reason(error)) from error
+    if double:
+        raise attest.Unsupported("openvino: no float64, which the CPU computes in float32")
     places = {name: port for port in compiled.outputs for name in port.get_names()}
     request = compiled.create_infer_request()
 
@@ -31,6 +37,10 @@ def load(model, *, build, threads):
             raise attest.Refused(reason(error)) from error
         return [got[places[name]] for name in names]
     return run
+
+
+def has_double(graph):
+    return any(port.get_element_type() == openvino.Type.f64 for node in graph.get_ops() for port in node.outputs())
 
 
 def reason(error):

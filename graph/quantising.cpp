@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "graph/operators.hpp"
+#include "graph/wire.hpp"
+#include "graph/zip.hpp"
+
+namespace attest::graph {
+namespace {
+
+// A scale or a zero point, broadcast to x: one number, or one for each index of `axis`.
+Array along_axis(const Step& step, const Array& given, const Array& x) {
+  if (given.size() == 1) {
+    Array one = given;
+    one.shape.assign(x.shape.size(), 1);
+    return broadcast_to(step, one, x.shape);
+  }
+  if (step.integer("block_size", 0) != 0) step.refuse("blocks of an axis are not evaluated");
+  const auto axis = static_cast<std::size_t>(step.axis(step.integer("axis", 1), x.rank()));
+  if (given.rank() != 1 || given.size() != x.shape[axis])
+    step.refuse(fmt::format("a scale or zero point {} of {}", shape_text(given.shape), shape_text(x.shape)));
+  Array wide = given;
+  wide.shape.assign(x.shape.size(), 1);
+  wide.shape[axis] = given.size();
+  return broadcast_to(step, wide, x.shape);
+}
+
+bool has_eight_bits(Type type) noexcept { return type == Type::u8 || type == Type::i8; }
+
+// A scale is computed with in the format that the operator's floats have.
+const Array& scale_of(const Step& step) {
+  const Array& scale = step.in(1);
+  floats_alone(step, scale);
+  return scale;
+}
+
+// x over a scale. Runtimes divide, or multiply by a reciprocal, whose error all elements share: where they lie halfway between two integers, all
+// are rounded alike.
+Array quotients_of(Step& step, const Array& x, Array scale) {
+  step.function(scale, 2);
+  Array quotients = zip_floats(step, x, along_axis(step, scale, x), [](double v, double s) { return v / s; });
+  step.round(quotients);
+  return quotients;
+}
+
+// Quotients that are computed, to the nearest number of the integer type; the zero point is added to what is rounded.
+Array to_integers(const Step& step, const Array& quotients, const Array& zero, Type type) {
+  const auto [least, most] = range_of(type);
+  Array out = step.make(type, quotients.shape, std::max(quotients.lanes, zero.lanes));
+  for (Index l = 0; l < out.lanes; ++l) {
+    const auto q = quotients.lane(l);
+    const auto z = zero.integer_lane(l);
+    const auto to = out.integer_lane(l);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const double value = nearest_whole(q[i]) + static_cast<double>(z[i]);
+      to[i] = std::isnan(value)
+                  ? 0
+                  : static_cast<std::int64_t>(std::clamp(value, static_cast<double>(least), static_cast<double>(most)));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void quantize_linear(Step& step) {
+  const Array& x = step.in(0);
+  floats_alone(step, x);
+  Type type = Type::u8;
+  if (const Index stated = step.integer("output_dtype", 0); stated != 0) {
+    try {
+      type = type_of(stated, "its result");
+    } catch (const Fault& fault) {
+      step.refuse(fault.why);
+    }
+  }
+  if (step.maybe(2) != nullptr) type = step.in(2).type;
+  if (!has_eight_bits(type)) step.refuse(fmt::format("{} in place of uint8 or int8", name(type)));
+  same_types(step, x, scale_of(step));
+  const Array quotients = quotients_of(step, x, scale_of(step));
+  const Array zero = step.maybe(2) == nullptr ? zeros(type, x.shape) : along_axis(step, step.in(2), x);
+  step.outputs.push_back(to_integers(step, quotients, zero, type));
+}
+
+void dequantize_linear(Step& step) {
+  const Array& x = step.in(0);
+  if (!has_eight_bits(x.type) && x.type != Type::i32)
+    step.refuse(fmt::format("{} in place of uint8, int8 or int32", name(x.type)));
+  const Array scale = along_axis(step, scale_of(step), x);
+  Array zero = zeros(x.type, x.shape);
+  if (step.maybe(2) != nullptr) {
+    same_types(step, x, step.in(2));
+    zero = along_axis(step, step.in(2), x);
+  }
+  Array out = step.make(scale.type, x.shape, std::max({x.lanes, scale.lanes, zero.lanes}));
+  for (Index l = 0; l < out.lanes; ++l) {
+    const auto q = x.integer_lane(l);
+    const auto z = std::as_const(zero).integer_lane(l);
+    const auto s = scale.lane(l);
+    const auto to = out.lane(l);
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<double>(q[i] - z[i]) * s[i];
+  }
+  if (x.type == Type::i32) {
+    step.function(out, 1);  // 32 bits are rounded before they are multiplied
+  } else {
+    // Runtimes that write the pair of quantising and back as one operator count from the end of its range: what a number of 8 bits
+    // is worth there is the difference of two numbers of up to 256 scales.
+    const Array end = map_floats(step, scale, [](double s) { return 256 * s; });
+    out = zip_floats(step, out, end, [](double v, double e) { return v + e; });
+    step.function(out, 1);  // that of a zero, too, which rounding alone leaves as it is
+    out = zip_floats(step, out, end, [](double v, double e) { return v - e; });
+  }
+  step.round(out);
+  step.outputs.push_back(std::move(out));
+}
+
+void dynamic_quantize_linear(Step& step) {
+  const Array& x = step.in(0);
+  if (x.type != Type::f32) step.refuse(fmt::format("{} in place of float32", name(x.type)));
+  if (x.size() == 0) step.refuse("it has no elements");
+  Array least = step.make(x.type, {}, x.lanes), scale = least;
+  for (Index l = 0; l < x.lanes; ++l) {
+    const auto [low, high] = std::ranges::minmax(x.lane(l));
+    least.lane(l)[0] = std::min(low, 0.0);
+    scale.lane(l)[0] = std::max(high, 0.0) - least.lane(l)[0];
+  }
+  step.round(scale);
+  for (double& v : scale.floats) v /= 255;
+  step.function(scale, 1);
+  step.round(scale);
+  // Of zeros alone the scale is 0 by the formula, and a runtime's own.
+  if (std::ranges::any_of(scale.floats, [](double v) { return !(v > 0); })) step.refuse("its numbers are all 0");
+  for (double& v : least.floats) v = -v;
+  // By which of the two a zero point halfway between them is rounded hangs on the last digit of the scale, and everything else on that.
+  for (Index l = 0; l < least.lanes; ++l) {
+    const double steps = least.lane(l)[0] / scale.lane(0)[0];
+    if (std::fabs(steps - std::floor(steps) - 0.5) < 1e-4)
+      step.refuse("its zero point lies halfway between two integers");
+  }
+  const Array zero = quotients_of(step, least, scale);
+  Array point = to_integers(step, zero, zeros(Type::u8, {}), Type::u8);
+  const Array quotients = quotients_of(step, x, scale);
+  Array out = to_integers(step, quotients, broadcast_to(step, point, x.shape), Type::u8);
+  step.outputs.push_back(std::move(out));
+  step.outputs.push_back(std::move(scale));
+  step.outputs.push_back(std::move(point));
+}
+
+}  // namespace attest::graph
