@@ -36,9 +36,10 @@ class ToldRules : public Groups {
         in_one_way(a.key, b.key) || a.shows.contains(to_text(b.key)) || b.shows.contains(to_text(a.key));
     return one_law && alike(a, b);
   }
+  // Whether most failures do, or they are too few to say.
   [[nodiscard]] static bool lie_within(const Predicate& predicate, const std::vector<const Row*>& failing) {
     const auto inside = std::ranges::count_if(failing, [&](const Row* row) { return predicate.holds(*row); });
-    return 10 * inside >= 9 * std::ssize(failing);
+    return failing.size() < enough_failures || 4 * inside >= 3 * std::ssize(failing);
   }
   // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each. Groups that
   // stay as they are are not learned of again; of others there is room for so many.
