@@ -70,12 +70,12 @@ class AskedRules : public Groups {
                        [&](const Studied& at) { return fails(entry(at), other.members.front()); });
   }
   // Its failures have a condition, and most of them lie where the group's does not hold.
-  [[nodiscard]] static bool has_a_reason_of_its_own(const Siblings& other, const Siblings& group) {
-    const Studied& told = other.speaker;
-    const auto outside = std::ranges::count_if(
-        told.failing, [&](const Row* row) { return !group.speaker.learned.predicate.holds(*row); });
-    return necessary(told.learned) && outside >= static_cast<std::ptrdiff_t>(enough_failures) &&
-           2 * outside > std::ssize(told.failing);
+  [[nodiscard]] bool has_a_reason_of_its_own(const Siblings& other, const Siblings& group) const {
+    if (!necessary(other.speaker.learned)) return false;
+    const std::vector<const Row*> failing = study_.problems_of(buckets_of(other));
+    const auto outside =
+        std::ranges::count_if(failing, [&](const Row* row) { return !group.speaker.learned.predicate.holds(*row); });
+    return outside >= static_cast<std::ptrdiff_t>(enough_failures) && 2 * outside > std::ssize(failing);
   }
   // A call of the law lies where the group's predicate holds, and its problem does not.
   [[nodiscard]] bool enters(const Siblings& other, const Siblings& group) {

@@ -28,7 +28,7 @@ class ToldRules : public Groups {
     const auto claims = [this](const Studied& one, const Studied& other) {
       return one.own >= enough_failures &&
              (sufficient(one.learned) || (necessary(one.learned) && !sufficient(other.learned) &&
-                                          lie_within(one.learned.predicate, other.failing))) &&
+                                          lie_within(one.learned.predicate, {entry(other).bucket}))) &&
              one.learned.predicate.holds(other.row) && !study_.needs_a_form_beside(one.learned.predicate, other);
     };
     if (claims(a, b) || claims(b, a)) return true;
@@ -36,8 +36,9 @@ class ToldRules : public Groups {
         in_one_way(a.key, b.key) || a.shows.contains(to_text(b.key)) || b.shows.contains(to_text(a.key));
     return one_law && alike(a, b);
   }
-  // Whether most failures do, or they are too few to say.
-  [[nodiscard]] static bool lie_within(const Predicate& predicate, const std::vector<const Row*>& failing) {
+  // Whether most failures that are known to be of these buckets do, or they are too few to say.
+  [[nodiscard]] bool lie_within(const Predicate& predicate, const std::set<std::string>& buckets) const {
+    const std::vector<const Row*> failing = study_.problems_of(buckets);
     const auto inside = std::ranges::count_if(failing, [&](const Row* row) { return predicate.holds(*row); });
     return failing.size() < enough_failures || 4 * inside >= 3 * std::ssize(failing);
   }
@@ -163,7 +164,7 @@ class ToldRules : public Groups {
     study_.learn_from(both, buckets, &other);
     const Predicate& common = both.learned.predicate;
     if (both.failing.size() < enough_failures || common.atoms.empty()) return false;
-    if (!lie_within(common, b.speaker.failing)) return false;  // by its own law
+    if (!lie_within(common, its)) return false;  // by its own law
     for (const Siblings* one : {&a, &b})
       if (std::ranges::any_of(one->members, [&](const Studied& m) { return study_.needs_a_form_beside(common, m); }))
         return false;
