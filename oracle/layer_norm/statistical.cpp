@@ -1,5 +1,6 @@
 // The statistical tier of LayerNorm: section 10 of docs/layer-norm.md.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <tuple>
 
@@ -37,6 +38,33 @@ struct Fit {
     rt += weight * at * residual;
     ++columns;
   }
+};
+
+double gap_of(Format format, double y) {
+  const double least = 2 * half_smallest_subnormal(format);
+  return y == 0 ? least : std::max(least, std::ldexp(unit_roundoff(format), std::ilogb(y) + 1));
+}
+
+// Where results lie between two numbers of their format. On a grid no finer than its gaps they lie alike, wherever what all share moves
+// them: a row of such says nothing of the noise.
+class Places {
+ public:
+  // y, in gaps of the format there; before and behind a quarter of one, since what lies alike about a number's middle has no mean.
+  void add(double gaps) {
+    for (const std::size_t k : {0U, 1U}) {
+      const double at = gaps + 0.25 * static_cast<double>(k);
+      sums_[k] += at - std::floor(at) - 0.5;
+    }
+    ++count_;
+  }
+  [[nodiscard]] bool alike() const {
+    constexpr double sure = 4 * 4 / 12.0;  // four standard deviations of independent ones, squared
+    return square(sums_[0]) > sure * count_ || square(sums_[1]) > sure * count_;
+  }
+
+ private:
+  std::array<double, 2> sums_{};
+  double count_ = 0;
 };
 
 // Whether many elements hold the largest number, as where it is that of the format: their errors are one.
@@ -124,6 +152,7 @@ oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
     if (!has_spread(row)) continue;
     read(out, row, got);
     Fit fit;
+    Places places;
     for (Index column = 0; column < problem_.hidden; ++column) {
       const double out_here = got[static_cast<std::size_t>(column)];
       if (!std::isfinite(out_here)) continue;
@@ -147,14 +176,17 @@ oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
       // Where t moves out by less than its gaps, what they round off follows t.
       const double t = static_cast<double>(e.d) * spread().scale;
       if (std::fabs(gamma * t) > least_gaps * half_ulp && noise > square(least_spread) && std::fabs(gamma) < 1e100 &&
-          std::fabs(residual) < 1e100)
-        fit.add(square(gamma) / noise, t, residual / gamma, spread_of);
+          std::fabs(residual) < 1e100) {
+        const double weight = square(gamma) / noise;
+        fit.add(weight, t, residual / gamma, spread_of);
+        places.add(y / gap_of(round_.stage, y));
+      }
     }
     if (!has_aggregate(round_.stage) || !has_aggregate(round_.tensor)) continue;
     const double determinant = fit.w * fit.tt - square(fit.t);
     // A row whose t are as good as one number, or whose weights are those of a few elements, says nothing of both.
-    if (fit.columns < least_columns || saturates(source_, problem_.hidden) || !(determinant > 1e-6 * fit.w * fit.tt) ||
-        !std::isfinite(determinant))
+    if (fit.columns < least_columns || places.alike() || saturates(source_, problem_.hidden) ||
+        !(determinant > 1e-6 * fit.w * fit.tt) || !std::isfinite(determinant))
       continue;
     const double a = (fit.tt * fit.r - fit.t * fit.rt) / determinant,
                  b = (fit.w * fit.rt - fit.t * fit.r) / determinant;
