@@ -16,6 +16,7 @@ struct NamedArray {
   // u16 is a uint16 or two opaque bytes (numpy without bfloat16): what it means only its user knows. `other` is a dtype that
   // attest does not read; such an array has a name, a shape and a descr, and no bytes.
   enum class Type : std::uint8_t { f16, bf16, f32, f64, i32, i64, boolean, u8, i8, u16, other };
+  static constexpr Type last_of_models = Type::i8;  // up to it tensors of models have them
 
   std::string name;  // of the member, without ".npy"
   Type type = Type::other;

@@ -72,10 +72,9 @@ class AskedRules : public Groups {
   // Its failures have a condition, and most of them lie where the group's does not hold.
   [[nodiscard]] bool has_a_reason_of_its_own(const Siblings& other, const Siblings& group) const {
     if (!necessary(other.speaker.learned)) return false;
-    const std::vector<const Row*> failing = study_.problems_of(buckets_of(other));
-    const auto outside =
-        std::ranges::count_if(failing, [&](const Row* row) { return !group.speaker.learned.predicate.holds(*row); });
-    return outside >= static_cast<std::ptrdiff_t>(enough_failures) && 2 * outside > std::ssize(failing);
+    const Inside failures = problems_within(group.speaker.learned.predicate, buckets_of(other));
+    const std::ptrdiff_t outside = failures.of - failures.count;
+    return std::cmp_greater_equal(outside, enough_failures) && 2 * outside > failures.of;
   }
   // A call of the law lies where the group's predicate holds, and its problem does not.
   [[nodiscard]] bool enters(const Siblings& other, const Siblings& group) {

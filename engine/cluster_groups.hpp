@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,6 +48,15 @@ class Groups {
     std::set<std::string> buckets;
     for (const Studied& member : group.members) buckets.insert(entry(member).bucket);
     return buckets;
+  }
+  // Of the problems that are known to be of these buckets, how many lie where a predicate holds, and how many there are.
+  struct Inside {
+    std::ptrdiff_t count, of;
+  };
+  [[nodiscard]] Inside problems_within(const Predicate& predicate, const std::set<std::string>& buckets) const {
+    const std::vector<const Row*> problems = study_.problems_of(buckets);
+    return {std::ranges::count_if(problems, [&](const Row* row) { return predicate.holds(*row); }),
+            std::ssize(problems)};
   }
 
   const std::vector<Finding>& findings_;

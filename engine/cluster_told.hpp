@@ -26,10 +26,10 @@ class ToldRules : public Groups {
     if (kind_of(a.key) != kind_of(b.key)) return false;
     if (conditions(entry(a).bucket) == conditions(entry(b).bucket)) return true;
     const auto claims = [this](const Studied& one, const Studied& other) {
-      return one.own >= enough_failures &&
-             (sufficient(one.learned) || (necessary(one.learned) && !sufficient(other.learned) &&
-                                          lie_within(one.learned.predicate, {entry(other).bucket}))) &&
-             one.learned.predicate.holds(other.row) && !study_.needs_a_form_beside(one.learned.predicate, other);
+      const bool enough = sufficient(one.learned);
+      return one.own >= enough_failures && (enough || (necessary(one.learned) && !sufficient(other.learned))) &&
+             one.learned.predicate.holds(other.row) && !study_.needs_a_form_beside(one.learned.predicate, other) &&
+             (enough || lie_within(one.learned.predicate, {entry(other).bucket}));
     };
     if (claims(a, b) || claims(b, a)) return true;
     const bool one_law =
@@ -38,9 +38,8 @@ class ToldRules : public Groups {
   }
   // Whether most failures that are known to be of these buckets do, or they are too few to say.
   [[nodiscard]] bool lie_within(const Predicate& predicate, const std::set<std::string>& buckets) const {
-    const std::vector<const Row*> failing = study_.problems_of(buckets);
-    const auto inside = std::ranges::count_if(failing, [&](const Row* row) { return predicate.holds(*row); });
-    return failing.size() < enough_failures || 4 * inside >= 3 * std::ssize(failing);
+    const Inside failures = problems_within(predicate, buckets);
+    return std::cmp_less(failures.of, enough_failures) || 4 * failures.count >= 3 * failures.of;
   }
   // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each. Groups that
   // stay as they are are not learned of again; of others there is room for so many.

@@ -44,7 +44,7 @@ class Station {
     ModelAnswer got = worker_.ask(number, inputs, names, room, build.layout);
     Answer answer{std::move(got.result), {}};
     for (const NamedArray& one : got.outputs) {
-      if (one.type > NamedArray::Type::i8)
+      if (one.type > NamedArray::last_of_models)
         return {{CallStatus::error, fmt::format("output '{}' is of type {}", one.name, one.descr)}, {}};
       answer.outputs.push_back(array_of(one));
     }

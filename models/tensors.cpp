@@ -13,7 +13,7 @@ namespace {
 
 // Both lists begin with f16, bf16, f32, f64, i32, i64, boolean, u8 and i8.
 static_assert(static_cast<int>(NamedArray::Type::boolean) == static_cast<int>(graph::Type::boolean));
-static_assert(static_cast<int>(NamedArray::Type::i8) == static_cast<int>(graph::Type::i8));
+static_assert(static_cast<int>(NamedArray::last_of_models) == static_cast<int>(graph::Type::i8));
 static_assert(static_cast<int>(NamedArray::Type::i64) == static_cast<int>(graph::Type::i64));
 static_assert(static_cast<int>(NamedArray::Type::f16) == static_cast<int>(graph::Type::f16));
 
@@ -28,7 +28,7 @@ NamedArray named(std::string name, const graph::Array& array) {
 }
 
 graph::Array array_of(const NamedArray& array) {
-  if (array.type > NamedArray::Type::i8)
+  if (array.type > NamedArray::last_of_models)
     throw usage_error(fmt::format("'{}' is of type {}, which no graph has", array.name, array.descr));
   graph::Array result{static_cast<graph::Type>(array.type), array.shape, 1, {}, {}};
   graph::read_raw({reinterpret_cast<const char*>(array.bytes.data()), array.bytes.size()}, result);

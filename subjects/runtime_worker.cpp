@@ -24,7 +24,7 @@ constexpr std::size_t most_axes = 64;
 constexpr std::size_t aligned(std::size_t at) noexcept { return (at + alignment - 1) / alignment * alignment; }
 
 Type type_named(std::string_view text) {
-  for (int i = 0; i <= static_cast<int>(Type::i8); ++i)
+  for (int i = 0; i <= static_cast<int>(NamedArray::last_of_models); ++i)
     if (name(static_cast<Type>(i)) == text) return static_cast<Type>(i);
   return Type::other;
 }
