@@ -13,6 +13,7 @@ namespace attest::engine {
 namespace {
 
 constexpr int repeats = 3;
+constexpr int longer = 6;               // times a limit: what answers by then is slow, and does not hang
 constexpr std::size_t most_before = 8;  // kept with a case, of which a block holds thousands
 
 bool died(const CaseOutcome& outcome) { return std::ranges::any_of(outcome.laws, &LawVerdict::died); }
@@ -36,6 +37,9 @@ class Confirmation {
         outcome_(std::move(seen)),
         begin_(begin),
         settled_(settled) {}
+  ~Confirmation() { wait_longer(1); }
+  Confirmation(const Confirmation&) = delete;
+  Confirmation& operator=(const Confirmation&) = delete;
 
   // Leaves a sound instance behind, if there can be one.
   CaseOutcome run() {
@@ -104,8 +108,14 @@ class Confirmation {
     if (outcome.reported) look_at_instance(outcome);
     return outcome;
   }
-  // A time limit may have been passed for the sake of others: of what the instance does once, or of cases beside this one.
+  void wait_longer(int times) const noexcept {
+    bench_.subject.wait_longer(times);
+    if (bench_.peer != nullptr) bench_.peer->wait_longer(times);
+  }
+  // A time limit may have been passed for the sake of others: of what the instance does once, or of cases beside this one. Or the
+  // problem is large, and the kernel slow.
   CaseOutcome ask_alone() {
+    wait_longer(longer);
     const auto warm = [&] {
       warm_up(bench_, contract_);
       return ask(laws_);

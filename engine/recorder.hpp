@@ -20,6 +20,7 @@ class Recorder final : public Subject {
     return inner_.run(calls);
   }
   bool renew() override { return inner_.renew(); }
+  void wait_longer(int times) noexcept override { inner_.wait_longer(times); }
   [[nodiscard]] const std::vector<Problem>& calls() const noexcept { return calls_; }
 
  private:
@@ -42,6 +43,7 @@ class Noting final : public Subject {
     return results;
   }
   bool renew() override { return inner_.renew(); }
+  void wait_longer(int times) noexcept override { inner_.wait_longer(times); }
   // It, once.
   [[nodiscard]] std::optional<Problem> take_failed() { return std::exchange(failed_, std::nullopt); }
 
@@ -65,6 +67,7 @@ class Apart final : public Subject {
     return results;
   }
   bool renew() override { return inner_.renew(); }
+  void wait_longer(int times) noexcept override { inner_.wait_longer(times); }
   // Whether the subject could be renewed before each of them.
   [[nodiscard]] bool were_all() const noexcept { return all_; }
 

@@ -14,6 +14,7 @@ class Restated : public Subject {
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
   std::vector<CallResult> run(std::span<const Call> calls) override { return answers_.run(calls); }
   bool renew() override { return answers_.renew(); }
+  void wait_longer(int times) noexcept override { answers_.wait_longer(times); }
 
  private:
   const SubjectInfo& info_;

@@ -27,6 +27,7 @@ class Shrinker::Gated final : public Subject {
     shrinker_.pass_gate(worker_, waited_);
     return inner_->renew();
   }
+  void wait_longer(int times) noexcept override { inner_->wait_longer(times); }
 
  private:
   Shrinker& shrinker_;

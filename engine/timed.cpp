@@ -18,6 +18,7 @@ class TimedSubject final : public Subject {
     if (over_()) throw OutOfTime{};
     return inner_->renew();
   }
+  void wait_longer(int times) noexcept override { inner_->wait_longer(times); }
 
  private:
   std::unique_ptr<Subject> inner_;

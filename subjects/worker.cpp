@@ -70,6 +70,7 @@ class WorkerSubject : public Subject {
     connection_.reset();
     return true;
   }
+  void wait_longer(int times) noexcept override { longer_ = times; }
 
  private:
   void part() {
@@ -81,7 +82,7 @@ class WorkerSubject : public Subject {
   // The limit is for the kernel. What a subject says of plans and of its first call is of an idle machine.
   [[nodiscard]] Patience patience() const {
     const auto busy = [](double ms) { return std::chrono::milliseconds(std::lround(WorkerSource::busy * ms)); };
-    const auto call = command_.limits.call + busy(info_.plan_ms);
+    const auto call = longer_ * command_.limits.call + busy(info_.plan_ms);
     return {call, call + (info_.warm_up_ms ? busy(*info_.warm_up_ms) : source_->warm_up())};
   }
 
@@ -103,7 +104,7 @@ class WorkerSubject : public Subject {
   std::shared_ptr<WorkerSource> source_;
   std::unique_ptr<WorkerConnection> connection_;  // absent after a death, until the next call
   bool has_leaving_ = false;                      // perhaps: those that were renewed and are about to end
-  int trips_ = 0;
+  int trips_ = 0, longer_ = 1;
 };
 
 }  // namespace

@@ -85,6 +85,7 @@ class Witnessing final : public Subject {
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
   std::vector<CallResult> run(std::span<const Call> calls) override;
   bool renew() override { return inner_.renew(); }
+  void wait_longer(int times) noexcept override { inner_.wait_longer(times); }
   // In order. `left_out`: calls that there was no room for.
   [[nodiscard]] const std::vector<KeptCall>& calls() const noexcept { return calls_; }
   [[nodiscard]] std::size_t left_out() const noexcept { return left_out_; }

@@ -390,6 +390,43 @@ TEST_F(Confirm, ATimeoutThatDoesNotComeAgainIsCountedAsSlow) {
   EXPECT_EQ(summary.exit(), Exit::held);
 }
 
+// Large problems of a slow kernel: they answer if one waits.
+TEST_F(Confirm, WhatAnswersWhenOneWaitsLongerIsSlow) {
+  class Slow final : public SubjectFactory {
+   public:
+    explicit Slow(const SubjectFactory& inner) : inner_(inner) {}
+    [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
+    [[nodiscard]] std::unique_ptr<Subject> open() const override { return std::make_unique<One>(inner_.open()); }
+
+   private:
+    class One final : public Subject {
+     public:
+      explicit One(std::unique_ptr<Subject> inner) : inner_(std::move(inner)) {}
+      [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_->info(); }
+      std::vector<CallResult> run(std::span<const Call> calls) override {
+        std::vector<CallResult> results;
+        for (const Call& call : calls)
+          results.push_back(times_ < 3 && call.as<attest_attention>().k.shape[2] > 20
+                                ? CallResult{CallStatus::timeout, "no answer within 10 s", 0}
+                                : inner_->run_one(call));
+        return results;
+      }
+      bool renew() override { return true; }
+      void wait_longer(int times) noexcept override { times_ = times; }
+
+     private:
+      std::unique_ptr<Subject> inner_;
+      int times_ = 1;
+    };
+    const SubjectFactory& inner_;
+  };
+  Observer silent;
+  const Summary summary = run_campaign(Slow(*fused), nullptr, options(1, 60), silent);
+  EXPECT_TRUE(summary.findings.empty());
+  EXPECT_GT(summary.slow, 0u);
+  EXPECT_EQ(summary.exit(), Exit::held);
+}
+
 TEST_F(Confirm, ATimeoutThatComesAgainIsAFinding) {
   const auto hangs = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
     return call.k.shape[2] > 20 ? CallResult{CallStatus::timeout, "no answer within 10 s", 0} : result;

@@ -5,7 +5,7 @@ Usage: ATTEST=path/of/attest run.py FOLDER [--option VALUE...]
 
 FOLDER   gets the plug-ins, the campaigns and all that was printed
 --time   of each campaign (60)       --elements  that each clean subject is to have judged (1e7), within three times that time
---calls  between which memory may not grow (10000)       --assume  narrows all campaigns further
+--calls  in whose second half memory may not grow (20000)       --assume  narrows all campaigns further
 --python whose torch and triton run the Triton example (python3)       --arch  for nvcc (the first GPU's)
 --sanitize   compute-sanitizer over the clean kernel, too       --only  of growth, clean, far, faults, triton
 
@@ -227,7 +227,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--time", type=int, default=60)
     parser.add_argument("--elements", type=lambda text: int(float(text)), default=10**7)
-    parser.add_argument("--calls", type=int, default=10000)
+    parser.add_argument("--calls", type=int, default=20000)  # a driver takes 2 MiB once, after some 5,000
     parser.add_argument("--assume")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--arch")

@@ -142,6 +142,15 @@ TEST(Worker, WarmUpAndPlansTakeNothingFromTheTimeLimit) {
   EXPECT_EQ(run(*factory("warms-up-said-not-to")->open()).status, CallStatus::timeout);
 }
 
+TEST(Worker, WaitsLongerWhereItIsToldTo) {
+  const auto subject = factory("warms-up-said-not-to")->open();
+  subject->wait_longer(6);
+  EXPECT_EQ(run(*subject).status, CallStatus::done);
+  subject->renew();
+  subject->wait_longer(1);
+  EXPECT_EQ(run(*subject).status, CallStatus::timeout);
+}
+
 // Of one that says nothing, ten times what loading takes; and once a first call was answered, four times what that took.
 TEST(Worker, WarmUpIsJudgedByLoadingUnlessItIsSaid) {
   const std::chrono::milliseconds limit(400);
