@@ -57,8 +57,9 @@ class Clustering : Groups {
     either_way(&ToldRules::falls_under);
     for (Siblings& group : groups_) tell_of_few(group);
     for (const auto rule : {&ToldRules::needs_the_same, &ToldRules::needs_its_form, &ToldRules::says_no_more,
-                            &ToldRules::dies_nearby, &ToldRules::under_one_condition, &ToldRules::refused_anyway})
+                            &ToldRules::dies_nearby, &ToldRules::under_one_condition})
       either_way(rule);
+    either_way(&AskedRules::refused_anyway);
     if (known_.probe) either_way(&AskedRules::belongs);
     if (known_.holds_apart) either_way(&AskedRules::is_kept_state);
     either_way(&ToldRules::drifts_there);

@@ -52,7 +52,8 @@ struct Evidences {
 //   place that they would not by chance; or
 // - both are errors in the same words, and their predicates have a condition in common; or
 // - both are errors of the problem itself or of one law, whatever the words, and what masks keys and what else is set in a
-//   minimal problem of the first is all set in one of the second (but for a law whose problem does not tell what form it asks); or
+//   minimal problem of the first is all set in one of the second (but for a law whose problem does not tell what form it asks), and no
+//   neighbour of the latter in which it is set, too, is done; or
 // - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too; or
 // - the first keeps state between calls, and the law that tells of the second holds where each of its calls has an instance of
 //   its own; or

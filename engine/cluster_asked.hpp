@@ -2,10 +2,14 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "engine/bucket.hpp"
 #include "engine/cluster_groups.hpp"
+#include "engine/shrink/candidates.hpp"
 
 namespace attest::engine {
 
@@ -29,6 +33,15 @@ class AskedRules : public Groups {
         (!learned.predicate.holds(its.row) || study_.needs_a_form_beside(learned.predicate, its)))
       return false;
     return few(other, group) && entry(theirs).property != entry(its).property && fails(entry(its), theirs);
+  }
+  // Whether a problem of `one` is refused in other words already for what is set in a problem of `other`: had it not needed
+  // that, it would have been shrunk without.
+  bool refused_anyway(const Siblings& one, const Siblings& other) {
+    return std::ranges::any_of(one.members, [&](const Studied& more) {
+      return std::ranges::any_of(other.members, [&](const Studied& less) {
+        return holds_all(entry(more), entry(less)) && !passes_with_less(entry(more), entry(less));
+      });
+    });
   }
   // What fails by calls that follow each other, and not if an instance answers one call alone.
   bool is_kept_state(const Siblings& other, const Siblings& group) {
@@ -61,6 +74,37 @@ class AskedRules : public Groups {
     const auto [known, first] = probed_.try_emplace(std::pair(&at, property));
     if (first && asked_left_-- > 0) known->second = known_.probe(at, property);
     return known->second;
+  }
+  [[nodiscard]] static bool holds_all(const Entry& more, const Entry& less) {
+    if (more.seen != VerdictKind::error || less.seen != VerdictKind::error || !more.minimal || !less.minimal)
+      return false;
+    // Which form a law asks for its problem's seed decides, and no setting tells.
+    if (makes_calls(less) && (less.property != more.property || less.property == "other-form")) return false;
+    const Problem &p = more.problem, &q = less.problem;
+    if (storage_of(q) != storage_of(p) && storage_of(q) != Format::f32) return false;  // f32 is where shrinking goes
+    for (const Field& field : p.op().fields())
+      if (!field.origin.empty() && field.get(p) < field.get(q)) return false;
+    const std::vector<std::string> has = settings_of(p), needs = settings_of(q);
+    return !needs.empty() && std::ranges::all_of(needs, [&](const std::string& setting) {
+      return std::ranges::find(has, setting) != has.end();
+    });
+  }
+  // Whether some neighbour of `more`, in which all that `less` needs is set as well, is done: then that is refused for something else.
+  [[nodiscard]] bool passes_with_less(const Entry& more, const Entry& less) {
+    if (!known_.probe) return false;
+    const auto [known, first] = passes_with_less_.try_emplace(std::pair(&more, &less), false);
+    if (!first) return known->second;
+    const std::set<std::string> tried(more.neighbours.begin(), more.neighbours.end());
+    Entry beside = more;
+    beside.minimal = true;
+    for (Candidate& neighbour : neighbours(more.problem, {known_.table.supports(), {}, {}})) {
+      beside.problem = std::move(neighbour.problem);
+      if (!tried.contains(neighbour.change) || !holds_all(beside, less)) continue;
+      if (beside_left_-- <= 0) break;
+      const Probed probed = known_.probe(beside, more.property);
+      if (!probed.shown && !probed.calls.empty()) return known->second = true;
+    }
+    return false;
   }
   // A law that fails for a reason of its own may fail there for that.
   [[nodiscard]] bool fails_there(const Siblings& other, const Siblings& group) {
@@ -115,12 +159,15 @@ class AskedRules : public Groups {
 
   static constexpr int most_asked = 144;           // of laws on reproducers of others
   static constexpr std::size_t asked_of_each = 3;  // reproducers of a group
+  static constexpr int most_beside_asked = 48;     // neighbours
   static constexpr int most_accounts_asked = 64;   // reproducers
   static constexpr int most_asked_apart = 12;      // laws whose every call takes an instance of its own
 
   std::map<std::size_t, std::optional<Accounts>> accounts_;  // by finding
   std::map<std::pair<const Entry*, std::string>, Probed> probed_;
-  int asked_left_ = most_asked, apart_left_ = most_asked_apart, accounts_left_ = most_accounts_asked;
+  std::map<std::pair<const Entry*, const Entry*>, bool> passes_with_less_;
+  int beside_left_ = most_beside_asked, asked_left_ = most_asked, apart_left_ = most_asked_apart,
+      accounts_left_ = most_accounts_asked;
 };
 
 }  // namespace attest::engine

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/bucket.hpp"
 #include "engine/cluster_groups.hpp"
 
 namespace attest::engine {
@@ -132,14 +131,6 @@ class ToldRules : public Groups {
                     b.speaker.learned.predicate.atoms.end();
            });
   }
-  // Whether a problem of `one` is refused in other words already for what is set in a problem of `other`: had it not needed
-  // that, it would have been shrunk without.
-  [[nodiscard]] bool refused_anyway(const Siblings& one, const Siblings& other) const {
-    return std::ranges::any_of(one.members, [&](const Studied& more) {
-      return std::ranges::any_of(other.members,
-                                 [&](const Studied& less) { return holds_all(entry(more), entry(less)); });
-    });
-  }
   // Whether the worst problem of a drift lies where the group's predicate holds.
   [[nodiscard]] bool drifts_there(const Siblings& drift, const Siblings& group) const {
     const Predicate& predicate = group.speaker.learned.predicate;
@@ -202,20 +193,6 @@ class ToldRules : public Groups {
     const auto inside =
         std::ranges::count_if(rows, [&](const CaseRow& row) { return predicate.holds(row.traits.row()); });
     return static_cast<double>(inside) / static_cast<double>(rows.size());
-  }
-  [[nodiscard]] static bool holds_all(const Entry& more, const Entry& less) {
-    if (more.seen != VerdictKind::error || less.seen != VerdictKind::error || !more.minimal || !less.minimal)
-      return false;
-    // Which form a law asks for its problem's seed decides, and no setting tells.
-    if (makes_calls(less) && (less.property != more.property || less.property == "other-form")) return false;
-    const Problem &p = more.problem, &q = less.problem;
-    if (storage_of(q) != storage_of(p) && storage_of(q) != Format::f32) return false;  // f32 is where shrinking goes
-    for (const Field& field : p.op().fields())
-      if (!field.origin.empty() && field.get(p) < field.get(q)) return false;
-    const std::vector<std::string> has = settings_of(p), needs = settings_of(q);
-    return !needs.empty() && std::ranges::all_of(needs, [&](const std::string& setting) {
-      return std::ranges::find(has, setting) != has.end();
-    });
   }
 
   // A bucket but for the law and the class of the wrong value.

@@ -118,6 +118,16 @@ TEST(Cluster, ARefusalInOtherWordsWhereMoreIsSetIsOneDefect) {
   }
 }
 
+// Of one query a plan is refused; of more, a cap: that both need `causal` is not enough, for two queries are done with it.
+TEST(Cluster, ARefusalIsNotForWhatANeighbourIsDoneWith) {
+  const auto fused = builtin_subject("builtin:fused", {});
+  const auto subject = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
+    if (call.causal && call.q.shape[2] == 1) return CallResult{CallStatus::error, "no such plan", 0};
+    return call.causal && call.softcap > 0 ? CallResult{CallStatus::error, "no place for a cap", 0} : result;
+  });
+  EXPECT_EQ(campaign(*subject, "./neighbour.so").defects.size(), 2u);
+}
+
 // What a law asks in another form it may be refused for that form, of which its problem says nothing.
 TEST(Cluster, ARefusalOfAnotherFormIsOfThatForm) {
   const Supports everything;
