@@ -5,6 +5,7 @@
 
 #include "oracle/lanes.hpp"
 #include "oracle/least.hpp"
+#include "oracle/sum_drift.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -161,6 +162,7 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   const auto [least, most] = std::minmax_element(row.z.begin(), row.z.begin() + row.n);
   const bool ones = *least == *most && m.lazy == 0 && !(m.exp2 && *most != 0);
   const bool exact = ones && static_cast<double>(row.n) * m.u_softmax <= 1;
+  sum_drift_ = exact ? 0 : drift_of_weights(row.p, row.mass, m.u_softmax);
   sum_coherence_ = exact ? 1 : coherence({row.p.begin(), row.p.begin() + row.n}, 2 * m.u_softmax);
 }
 
@@ -500,7 +502,8 @@ Spread RowSpread::of(const Call& call, const Row& row, const Element& e, const P
   if (m.merges)
     s += (m.u_partial + 2 * m.c_div * m.u_final) * std::sqrt(largest_block_squares(e.carried) / m.division_noise()) +
          m.c_div * m.u_final * std::fabs(e.y);
-  const double bias = sums.stagnation + of_one_sided_functions(m, row, e) + lost_operands(call, row, e);
+  const double bias =
+      sums.stagnation + sum_drift_ * std::fabs(e.y) + of_one_sided_functions(m, row, e) + lost_operands(call, row, e);
   return {s / e.unit, bias / e.unit};
 }
 
