@@ -364,7 +364,8 @@ bool QuickRow::surely_infinite(Index column, double got) const {
   if (!(bottom_ > 0)) return false;
   const auto i = static_cast<std::size_t>(column);
   const double away = row_->x[i] - r_.mean, least = std::fabs(away) * (1 - 8 * bit) - mean_off_;
-  if (!(std::fabs(away) * rule_.scale >= 1)) return false;
+  // Where the mean may be off by more than that, t may be of either sign, and no end tells of the other.
+  if (!(std::fabs(away) * rule_.scale >= 1) || !(least > 0)) return false;
   const Wide p = static_cast<Wide>(std::copysign(least * bottom_, away)) * gamma_[i], b = beta_[i],
              y = p + ((p > 0) == (b > 0) ? b : b * 1.1L);
   return p * got > 0 && std::isinf(static_cast<double>(y)) && static_cast<double>(y) == got;
