@@ -177,8 +177,10 @@ QuickRow::Known QuickRow::bounded_by_most() const {
   known.determined = true;
   // One end is on the other side of 0 by no more than what the mean is off by.
   const double other_side = (most_.dm + most_.ed) * up / std::sqrt(std::max(above_zero, 0x1p-1000));
-  known.narrow =
-      narrow_if_mean_is_ && (always_zero || other_side < 0.25 * std::sqrt(m_.n)) && 64 * m_.normalise.eta < 1;
+  // Past the range of double that end is an infinity, as is what any normalised row could give.
+  const bool is_number = other_side * largest_gamma_ + largest_beta_ < 0x1p1023;
+  known.narrow = narrow_if_mean_is_ && (always_zero || (other_side < 0.25 * std::sqrt(m_.n) && is_number)) &&
+                 64 * m_.normalise.eta < 1;
   return known;
 }
 
