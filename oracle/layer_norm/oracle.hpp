@@ -105,8 +105,8 @@ class LayerNormOracle {
   const RowSpread& spread();
   bool has_spread(Index row);
   [[nodiscard]] double repetition(double params_alike) const;
-  // y of the entered row, and with the bits that double has no room for.
-  double reference(Index column, Wide& wide) const;
+  // y of an element of the entered row.
+  [[nodiscard]] Wide reference(const Element& element) const;
   static void read(const Tensor& out, Index row, std::vector<double>& to);
   Verdict judge_rows(const Tensor& out, const Tensor& sum_out, Levels levels);
   bool all_surely_wide(QuickRow& quick);
