@@ -104,6 +104,9 @@ class LayerNormOracle {
   bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);
   const RowSpread& spread();
   bool has_spread(Index row);
+  struct Usual;
+  // nullopt where the tier says nothing of the element.
+  std::optional<Usual> usual(Index row, Index column);
   [[nodiscard]] double repetition(double params_alike) const;
   // y of an element of the entered row.
   [[nodiscard]] Wide reference(const Element& element) const;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "oracle/last_bit.hpp"
 #include "oracle/layer_norm/alike.hpp"
@@ -99,33 +100,48 @@ Wide LayerNormOracle::reference(const Element& e) const {
   return e.d * spread_->root * gamma + e.beta;
 }
 
-StatisticalEnclosure LayerNormOracle::statistical_enclosure(Index row, Index column, double lambda) {
-  StatisticalEnclosure enclosure;
-  if (!has_spread(row)) return enclosure;
+// What the tier makes of an element, whatever lambda is.
+struct LayerNormOracle::Usual {
+  Enclosure rigorous;
+  double y, s, bias;
+
+  [[nodiscard]] StatisticalEnclosure at(double lambda) const {
+    // Of f64, y is no closer than half an ulp.
+    const double reach = margin * lambda * s + bias + std::fabs(y) * 0x1p-52;
+    StatisticalEnclosure enclosure;
+    enclosure.applies = true;
+    enclosure.s = s;
+    enclosure.bias = bias;
+    enclosure.lo = std::max(rigorous.lo, y - reach);
+    enclosure.hi = std::min(rigorous.hi, y + reach);
+    return enclosure;
+  }
+};
+
+std::optional<LayerNormOracle::Usual> LayerNormOracle::usual(Index row, Index column) {
+  if (!has_spread(row)) return std::nullopt;
   const Interval rigorous = interval(row, column);
   const Enclosure& e = rigorous.enclosure;
-  if (e.undetermined || e.expect != Expect::number || rigorous.beta_ok) return enclosure;
+  if (e.undetermined || e.expect != Expect::number || rigorous.beta_ok) return std::nullopt;
   const Element element_of = element(column, statistics_->d[static_cast<std::size_t>(column)]);
   const auto y = static_cast<double>(reference(element_of));
   const Spread spread_of = spread().of(element_of, y);
   const double s = spread_of.s();
-  if (!(s > Spread::least_spread)) return enclosure;
-  enclosure.applies = true;
-  enclosure.s = s;
-  enclosure.bias = spread_of.bias;
-  // Of f64, y is no closer than half an ulp.
-  const double reach = margin * lambda * s + spread_of.bias + std::fabs(y) * 0x1p-52;
-  enclosure.lo = std::max(e.lo, y - reach);
-  enclosure.hi = std::min(e.hi, y + reach);
-  return enclosure;
+  if (!(s > Spread::least_spread)) return std::nullopt;
+  return Usual{e, y, s, spread_of.bias};
+}
+
+StatisticalEnclosure LayerNormOracle::statistical_enclosure(Index row, Index column, double lambda) {
+  const std::optional<Usual> of_element = usual(row, column);
+  return of_element ? of_element->at(lambda) : StatisticalEnclosure{};
 }
 
 double LayerNormOracle::lambda_needed(Index row, Index column, double got) {
-  if (!std::isfinite(got)) return std::numeric_limits<double>::quiet_NaN();
-  if (!statistical_enclosure(row, column, 0).applies) return std::numeric_limits<double>::quiet_NaN();
+  const std::optional<Usual> of_element = std::isfinite(got) ? usual(row, column) : std::nullopt;
+  if (!of_element) return std::numeric_limits<double>::quiet_NaN();
   return oracle::least_lambda([&](double lambda) {
-    const StatisticalEnclosure at = statistical_enclosure(row, column, lambda);
-    return !at.applies || (round_(at.lo) <= got && got <= round_(at.hi));
+    const StatisticalEnclosure at = of_element->at(lambda);
+    return round_(at.lo) <= got && got <= round_(at.hi);
   });
 }
 
