@@ -35,7 +35,7 @@ class SquaresDrift {
       : s_(s), node_(node), top_(ulp_exponent(node)), lowest_(last_bit(2 * half_smallest_subnormal(s.format))) {
     // Of higher bits no square is rounded.
     const int highest = (top_ - 1) >> 1;
-    if (highest >= lowest_) counts_.resize(static_cast<std::size_t>(highest - lowest_ + 1));
+    if (highest >= lowest_) counts_.resize(static_cast<std::size_t>(highest - lowest_) + 1);
   }
 
   // z^2, where z is x itself, or x less a number whose lowest bit may be lower than that of x; z in the format of the sum.

@@ -25,8 +25,7 @@ struct Spread {
 // What the errors of a row's mean and of its reciprocal root have in common.
 class RowSpread {
  public:
-  RowSpread(const Numbers& numbers, const Contract& contract, const SourceRow& source, const Statistics& row,
-            double epsilon);
+  RowSpread(const Numbers& m, const Contract& contract, const SourceRow& source, const Statistics& row, double epsilon);
 
   // Of an element; y is its reference.
   [[nodiscard]] Spread of(const Element& element, double y) const;
