@@ -100,8 +100,9 @@ bool Params::none_vanish(int gamma_offset) const {
 double Params::alike(Index n) const {
   if (gamma.empty() && beta.empty()) return 1;
   if (!alike_)
-    alike_ =
-        alike_of(n, [&](std::size_t i) { return std::pair(gamma.empty() ? 1 : gamma[i], beta.empty() ? 0 : beta[i]); });
+    alike_ = alike_of(n, [&](std::size_t i) {
+      return std::array{gamma.empty() ? 1 : gamma[i], beta.empty() ? 0 : beta[i]};
+    });
   return *alike_;
 }
 

@@ -104,9 +104,12 @@ class LayerNormOracle {
   bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);
   const RowSpread& spread();
   bool has_spread(Index row);
+  struct Usual;
+  // nullopt where the tier says nothing of the element.
+  std::optional<Usual> usual(Index row, Index column);
   [[nodiscard]] double repetition(double params_alike) const;
-  // y of the entered row, and with the bits that double has no room for.
-  double reference(Index column, Wide& wide) const;
+  // y of an element of the entered row.
+  [[nodiscard]] Wide reference(const Element& element) const;
   static void read(const Tensor& out, Index row, std::vector<double>& to);
   Verdict judge_rows(const Tensor& out, const Tensor& sum_out, Levels levels);
   bool all_surely_wide(QuickRow& quick);

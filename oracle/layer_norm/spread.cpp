@@ -40,6 +40,7 @@ RowSpread::RowSpread(const Numbers& m, const Contract& contract, const SourceRow
   const double n = m.n, u = m.statistics.u, h = m.additions + 2 * m.merge_depth;
   const double v = static_cast<double>(row.variance), whole = v + epsilon, deviation = std::sqrt(v);
   if (!(whole > 0)) return;
+  root = 1 / std::sqrt(row.variance + static_cast<Wide>(epsilon));
   scale = 1 / std::sqrt(whole);
   const double eta = square(m.statistics.eta);
   const double mean_abs = row.mean_abs, weighted = m.weighted_merges ? 25 : 1;
@@ -139,8 +140,8 @@ Spread RowSpread::of(const Element& e, double y) const {
     if (scale_first) spread.scale += (2 * square(a.u) + square(a.eta / (r * g))) / 3;
   }
   spread.own = std::sqrt((square(g) * of_t + of_y) / 3);
-  const double row = square(g) * (of_mean + spread.row + of_scale * square(t));
-  spread.s = std::sqrt(square(spread.own) + row) + g * t * of_mean_squared;
+  spread.shared_squared = square(g) * (of_mean + spread.row + of_scale * square(t));
+  spread.shared = g * t * of_mean_squared;
   spread.bias = g * (t * root_bias + mean_bias);
   if (m_.form == NormForm::folded && g > 0) {
     // Where beta has few gaps, or none, for m r gamma, what is rounded off that follows gamma: of t, all elements lose m r, or a part.

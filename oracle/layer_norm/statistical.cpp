@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <tuple>
+#include <optional>
 
+#include "oracle/last_bit.hpp"
 #include "oracle/layer_norm/alike.hpp"
 #include "oracle/layer_norm/calibration.hpp"
 #include "oracle/layer_norm/oracle.hpp"
@@ -20,7 +21,6 @@ constexpr double least_gaps = 8;
 // Of the variance of what elements round off by themselves, which is known and no bound: a row may lie beyond it by chance, and classes
 // of problems whose other errors are calibrated know little of rows where it is most of all.
 constexpr double chance = 6;
-constexpr double least_spread = 1e-140;  // below it squares underflow
 
 // The fit of residuals (out - y) / gamma by a + b t, each weighed by what an element's own roundings leave it to say.
 struct Fit {
@@ -41,8 +41,7 @@ struct Fit {
 };
 
 double gap_of(Format format, double y) {
-  const double least = 2 * half_smallest_subnormal(format);
-  return y == 0 ? least : std::max(least, std::ldexp(unit_roundoff(format), std::ilogb(y) + 1));
+  return std::max(2 * half_smallest_subnormal(format), 2 * unit_roundoff(format) * power_of_normal(std::fabs(y)));
 }
 
 // Where results lie between two numbers of their format. On a grid no finer than its gaps they lie alike, wherever what all share moves
@@ -96,40 +95,53 @@ bool LayerNormOracle::has_spread(Index row) {
   return source_.finite && spread().applies;
 }
 
-double LayerNormOracle::reference(Index column, Wide& wide) const {
-  const Element e = element(column, statistics_->d[static_cast<std::size_t>(column)]);
+Wide LayerNormOracle::reference(const Element& e) const {
   const Wide gamma = e.has_gamma ? numbers_.gamma_offset + static_cast<Wide>(e.gamma) : 1;
-  const Wide root = 1 / std::sqrt(statistics_->variance + static_cast<Wide>(inputs_.epsilon));
-  wide = e.d * root * gamma + e.beta;
-  return static_cast<double>(wide);
+  return e.d * spread_->root * gamma + e.beta;
+}
+
+// What the tier makes of an element, whatever lambda is.
+struct LayerNormOracle::Usual {
+  Enclosure rigorous;
+  double y, s, bias;
+
+  [[nodiscard]] StatisticalEnclosure at(double lambda) const {
+    // Of f64, y is no closer than half an ulp.
+    const double reach = margin * lambda * s + bias + std::fabs(y) * 0x1p-52;
+    StatisticalEnclosure enclosure;
+    enclosure.applies = true;
+    enclosure.s = s;
+    enclosure.bias = bias;
+    enclosure.lo = std::max(rigorous.lo, y - reach);
+    enclosure.hi = std::min(rigorous.hi, y + reach);
+    return enclosure;
+  }
+};
+
+std::optional<LayerNormOracle::Usual> LayerNormOracle::usual(Index row, Index column) {
+  if (!has_spread(row)) return std::nullopt;
+  const Interval rigorous = interval(row, column);
+  const Enclosure& e = rigorous.enclosure;
+  if (e.undetermined || e.expect != Expect::number || rigorous.beta_ok) return std::nullopt;
+  const Element element_of = element(column, statistics_->d[static_cast<std::size_t>(column)]);
+  const auto y = static_cast<double>(reference(element_of));
+  const Spread spread_of = spread().of(element_of, y);
+  const double s = spread_of.s();
+  if (!(s > Spread::least_spread)) return std::nullopt;
+  return Usual{e, y, s, spread_of.bias};
 }
 
 StatisticalEnclosure LayerNormOracle::statistical_enclosure(Index row, Index column, double lambda) {
-  StatisticalEnclosure enclosure;
-  if (!has_spread(row)) return enclosure;
-  const Interval rigorous = interval(row, column);
-  const Enclosure& e = rigorous.enclosure;
-  if (e.undetermined || e.expect != Expect::number || rigorous.beta_ok) return enclosure;
-  Wide wide = 0;
-  const double y = reference(column, wide);
-  const Spread spread_of = spread().of(element(column, statistics_->d[static_cast<std::size_t>(column)]), y);
-  if (!(spread_of.s > least_spread)) return enclosure;
-  enclosure.applies = true;
-  enclosure.s = spread_of.s;
-  enclosure.bias = spread_of.bias;
-  // Of f64, y is no closer than half an ulp.
-  const double reach = margin * lambda * spread_of.s + spread_of.bias + std::fabs(y) * 0x1p-52;
-  enclosure.lo = std::max(e.lo, y - reach);
-  enclosure.hi = std::min(e.hi, y + reach);
-  return enclosure;
+  const std::optional<Usual> of_element = usual(row, column);
+  return of_element ? of_element->at(lambda) : StatisticalEnclosure{};
 }
 
 double LayerNormOracle::lambda_needed(Index row, Index column, double got) {
-  if (!std::isfinite(got)) return std::numeric_limits<double>::quiet_NaN();
-  if (!statistical_enclosure(row, column, 0).applies) return std::numeric_limits<double>::quiet_NaN();
+  const std::optional<Usual> of_element = std::isfinite(got) ? usual(row, column) : std::nullopt;
+  if (!of_element) return std::numeric_limits<double>::quiet_NaN();
   return oracle::least_lambda([&](double lambda) {
-    const StatisticalEnclosure at = statistical_enclosure(row, column, lambda);
-    return !at.applies || (round_(at.lo) <= got && got <= round_(at.hi));
+    const StatisticalEnclosure at = of_element->at(lambda);
+    return round_(at.lo) <= got && got <= round_(at.hi);
   });
 }
 
@@ -139,8 +151,8 @@ double LayerNormOracle::repetition(double params_alike) const {
   constexpr double few = 4;
   if (params_alike * n < few) return 1;
   const auto element_of = [&](std::size_t i) {
-    return std::tuple(source_.x[i], params_.gamma.empty() ? 1 : params_.gamma[i],
-                      params_.beta.empty() ? 0 : params_.beta[i]);
+    return std::array{source_.x[i], params_.gamma.empty() ? 1 : params_.gamma[i],
+                      params_.beta.empty() ? 0 : params_.beta[i]};
   };
   return n * alike_of(problem_.hidden, element_of);
 }
@@ -148,41 +160,47 @@ double LayerNormOracle::repetition(double params_alike) const {
 oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
   oracle::Statistics statistics;
   std::vector<double> got(static_cast<std::size_t>(padded(problem_.hidden)));
+  const bool speaks_of_t = has_aggregate(round_.stage) && has_aggregate(round_.tensor);
   for (const Index row : statistical_rows(problem_)) {
     if (!has_spread(row)) continue;
     read(out, row, got);
+    const RowSpread& row_of = spread();
     Fit fit;
     Places places;
     for (Index column = 0; column < problem_.hidden; ++column) {
       const double out_here = got[static_cast<std::size_t>(column)];
       if (!std::isfinite(out_here)) continue;
-      Wide wide = 0;
-      const double y = reference(column, wide);
       const Element e = element(column, statistics_->d[static_cast<std::size_t>(column)]);
-      const Spread spread_of = spread().of(e, y);
+      const Wide wide = reference(e);
+      const auto y = static_cast<double>(wide);
+      const Spread spread_of = row_of.of(e, y);
       const double half_ulp =
           std::max(unit_roundoff(round_.stage) * std::fabs(y), half_smallest_subnormal(round_.stage));
       const auto residual = static_cast<double>(out_here - wide);
-      if (statistics.largest_lambda <= oracle::Statistics::stop_lambda &&
-          std::fabs(residual) > oracle::Statistics::near_lambda * spread_of.s + 0.5 * half_ulp) {
+      const auto is_far = [&](double s) {
+        return std::fabs(residual) > oracle::Statistics::near_lambda * s + 0.5 * half_ulp;
+      };
+      if (statistics.largest_lambda <= oracle::Statistics::stop_lambda && is_far(spread_of.least_s()) &&
+          is_far(spread_of.s())) {
         const double lambda = lambda_needed(row, column, out_here);
         if (lambda > std::max(statistics.largest_lambda, oracle::Statistics::near_lambda)) {
           statistics.largest_lambda = lambda;
           statistics.index = {row, column, 0, 0};
         }
       }
+      if (!speaks_of_t) continue;
       const double gamma = e.has_gamma ? numbers_.gamma_offset + e.gamma : 1;
       const double noise = square(spread_of.own) + square(half_ulp) / 3;
       // Where t moves out by less than its gaps, what they round off follows t.
-      const double t = static_cast<double>(e.d) * spread().scale;
-      if (std::fabs(gamma * t) > least_gaps * half_ulp && noise > square(least_spread) && std::fabs(gamma) < 1e100 &&
-          std::fabs(residual) < 1e100) {
+      const double t = static_cast<double>(e.d) * row_of.scale;
+      if (std::fabs(gamma * t) > least_gaps * half_ulp && noise > square(Spread::least_spread) &&
+          std::fabs(gamma) < 1e100 && std::fabs(residual) < 1e100) {
         const double weight = square(gamma) / noise;
         fit.add(weight, t, residual / gamma, spread_of);
         places.add(y / gap_of(round_.stage, y));
       }
     }
-    if (!has_aggregate(round_.stage) || !has_aggregate(round_.tensor)) continue;
+    if (!speaks_of_t) continue;
     const double determinant = fit.w * fit.tt - square(fit.t);
     // A row whose t are as good as one number, or whose weights are those of a few elements, says nothing of both.
     if (fit.columns < least_columns || places.alike() || saturates(source_, problem_.hidden) ||
@@ -190,7 +208,6 @@ oracle::Statistics LayerNormOracle::statistics_of(const Tensor& out) {
       continue;
     const double a = (fit.tt * fit.r - fit.t * fit.rt) / determinant,
                  b = (fit.w * fit.rt - fit.t * fit.r) / determinant;
-    const RowSpread& row_of = spread();
     // What may err to one side by all that is permitted is taken off: it is no noise.
     const auto beyond = [](double found, double bias) { return square(std::max(0.0, std::fabs(found) - bias)); };
     // Elements of one gamma and beta share what is made of these, and those of one x, too, all of their errors.

@@ -158,8 +158,10 @@ void Statistics::refer(const Numbers& m) {
   Wide pivot = 0, offset = 0;
   if (!m.rms) {
     const Wide first = all.value() / n;
-    const auto distance = [&](double x) { return std::fabs(static_cast<Wide>(x) - first); };
-    pivot = std::ranges::min(x_, {}, distance);
+    Wide nearest = std::numeric_limits<Wide>::infinity();
+    for (const double x : x_)
+      if (const Wide distance = std::fabs(static_cast<Wide>(x) - first); distance < nearest)
+        nearest = distance, pivot = x;
     Sum about;
     for (const double x : x_) about += static_cast<Wide>(x) - pivot;
     offset = about.value() / n;

@@ -47,7 +47,7 @@ struct RowBounds {
 // The whole of sections 1 to 3.
 struct Statistics : RowBounds {
   // Keeps no hold of the row once it is made.
-  Statistics(const Numbers& numbers, const SourceRow& source);
+  Statistics(const Numbers& m, const SourceRow& source);
 
   std::vector<Wide> d;  // x - mean
   Wide range = 0;       // of x

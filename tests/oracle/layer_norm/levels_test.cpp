@@ -270,6 +270,36 @@ TEST(LayerNormLevels, AnInfinityBesideAHugeBeta) {
     }
 }
 
+// Where the mean may be off by more than elements lie from it, and gamma is near the end of the range, intervals are the whole line: an
+// infinity is no more than permitted there, of which nothing is judged, and what is finite cannot be wrong.
+TEST(LayerNormLevels, WholeLinesOfDoublesSayNothing) {
+  Contract contract = attest::layer_norm::contract_for(policy_from_text("f64"));
+  contract.arithmetic.variance = Variance::two_pass_corrected;
+  contract.arithmetic.depth = Index{6};
+  int undetermined = 0, wide = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    Problem problem = attest::layer_norm::problem_from_text(
+        "rows=1 hidden=150 dtype=f64 epsilon=0 gamma=huge values=near_constant amplitude=1048576");
+    problem.seed = seed;
+    Inputs inputs = materialise(problem);
+    for (Index i = 0; i < problem.hidden; ++i) inputs.gamma.set(i, 0, 0, 0, largest_finite(Format::f64));
+    Tensor out = make_out(problem);
+    LayerNormOracle oracle(contract, problem, inputs);
+    const auto judged = [&](const auto& value) {
+      for (Index i = 0; i < problem.hidden; ++i) out.set(0, i, 0, 0, value(i));
+      Verdict quick = oracle.judge(out, {});
+      expect_equal(quick, oracle.judge_slowly(out, {}), to_text(problem));
+      return quick;
+    };
+    undetermined += judged([&](Index i) {
+                      return std::copysign(infinity, oracle.interval(0, i).enclosure.y);
+                    }).reason == "undetermined";
+    wide += judged([](Index) { return 1; }).reason == "wide";
+  }
+  EXPECT_GT(undetermined, 10);
+  EXPECT_GT(wide, 10);
+}
+
 // Rows of few elements, which are looked at many at a time: of kernels that take contracts of every number to their ends, as they gave
 // them, with one element moved to an end of its interval or past it, and with numbers that are none.
 void compare_many_rows(std::uint64_t seed, std::uint64_t n) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "core/rng.hpp"
 #include "kernels/layer_norm/emulated/draw.hpp"
+#include "oracle/layer_norm/alike.hpp"
 #include "oracle/layer_norm/calibration.hpp"
 #include "oracle/layer_norm/oracle.hpp"
 #include "tests/setting.hpp"
@@ -119,6 +121,26 @@ struct Planted {
   const char *policy, *problem;
   Defect defect;
 };
+
+// As counting every pair has it: of few numbers, of many, of 0 of either sign.
+TEST(LayerNormStatistical, HowManyKeysAreAlike) {
+  for (std::uint64_t n = 0; n < 200; ++n) {
+    const std::uint64_t few = 1 + below(mix(n), n % 2 ? 5 : 1000);
+    const auto count = static_cast<Index>(1 + below(mix(n ^ 1), 300));
+    const auto key = [&](std::size_t i) {
+      const auto of = [&](std::uint64_t part) {
+        const double size = static_cast<double>(below(extend(extend(n, i), part), few));
+        return i % 3 ? size / 3 : -size / 3;
+      };
+      return std::array{of(0), of(1)};
+    };
+    double pairs = 0;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+      for (std::size_t j = 0; j < static_cast<std::size_t>(count); ++j) pairs += key(i) == key(j);
+    const auto all = static_cast<double>(count);
+    EXPECT_EQ(alike_of(count, key), pairs / all / all) << n;
+  }
+}
 
 // Each of these keeps its intervals, on every one of 40 problems, and most break the statistical tier.
 TEST(LayerNormStatistical, FindsFaultsThatNoIntervalSees) {
