@@ -132,7 +132,7 @@ class RowSpread {
 
   double rescales_ = 0;       // Rs
   double sum_coherence_ = 1;  // of the row sum
-  double sum_drift_ = 0;      // likewise: see drift_of_weights()
+  double sum_drift_ = 0;      // likewise: see drift_of_sum()
   bool normalises_first_ = false;
   double query_norm_ = 0, shortfall_ = 1;
   Undivided undivided_;

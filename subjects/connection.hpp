@@ -46,7 +46,7 @@ class WorkerConnection {
 
   [[nodiscard]] bool usable() const noexcept { return usable_; }
 
-  // Of one that is not usable any more: whether it may have ended for no other reason than the end of its nursery.
+  // Of one that is not usable any more: whether it may have ended for no reason of the call's (Process::is_orphan).
   [[nodiscard]] bool is_orphan() const noexcept { return process_->is_orphan(); }
 
   // Bytes that it holds for itself now; 0 if that is not known.

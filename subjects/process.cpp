@@ -267,6 +267,7 @@ std::string Process::end() {
   if (!by_itself) return closed ? "closed its output" : "was stopped";
   if (!ended) return "ended, and so did the process that it was forked from";
   const int status = ended->status;
+  is_orphan_ = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
     return "was killed by SIGKILL, perhaps by the system for want of memory: it held up to " +
            memory_text(ended->most_held);

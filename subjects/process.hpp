@@ -62,7 +62,8 @@ class Process {
   bool has_ended_by(Clock::time_point deadline) const;
   // Ends the child, if it has not ended itself, and says how it went: "was killed by SIGSEGV", "ended with status 3".
   std::string end();
-  // Whether end() found that its nursery is gone, and so may have ended it.
+  // Whether end() found that what it was asked may have no part in it: its nursery is gone, or it ended itself by SIGALRM, as those do
+  // whose caller has not been heard of for long. Both may have been stopped for a while.
   [[nodiscard]] bool is_orphan() const noexcept { return is_orphan_; }
 
  private:

@@ -10,6 +10,7 @@
 #include "oracle/last_bit.hpp"
 #include "oracle/layer_norm/lent.hpp"
 #include "oracle/series.hpp"
+#include "oracle/sum_drift.hpp"
 
 namespace attest::oracle::layer_norm {
 namespace {
@@ -184,7 +185,7 @@ double drift_of_squares(const Numbers& m, const SourceRow& source, const Statist
   const bool about_mean = !m.rms && !m.one_pass_like;
   const double pivot = !m.rms && m.variance == Variance::shifted ? round_to(format, source.x[0]) : 0;
   const auto n = static_cast<std::size_t>(m.n);
-  std::vector<double> z = LentRows::take(n);
+  std::vector<double> z = LentRows::take((n + lane_count - 1) / lane_count * lane_count);
   const Returned given_back(z);
   double largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
@@ -194,8 +195,14 @@ double drift_of_squares(const Numbers& m, const SourceRow& source, const Statist
   const double node = largest_node(m, m.n * squares, square(largest));
   if (!(node > 0 && std::isfinite(node))) return 0;
   SquaresDrift drift(m.statistics, node);
-  for (std::size_t i = 0; i < n; ++i) drift.add(round_to(format, z[i]), round_to(format, source.x[i]));
-  return drift.most() / m.n;
+  for (std::size_t i = 0; i < n; ++i) {
+    z[i] = round_to(format, z[i]);
+    drift.add(z[i], round_to(format, source.x[i]));
+    z[i] *= z[i];
+  }
+  std::fill(z.begin() + static_cast<std::ptrdiff_t>(n), z.end(), 0.0);
+  constexpr int levels = 4;  // of lanes
+  return std::max(drift.most(), drift_of_sum(z, 1, node, m.statistics.u, levels)) / m.n;
 }
 
 }  // namespace attest::oracle::layer_norm

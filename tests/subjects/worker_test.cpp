@@ -142,6 +142,20 @@ TEST(Worker, WarmUpAndPlansTakeNothingFromTheTimeLimit) {
   EXPECT_EQ(run(*factory("warms-up-said-not-to")->open()).status, CallStatus::timeout);
 }
 
+// A machine that slept, or a terminal that stopped both: the alarm by which a worker ends that nobody asks rings at once.
+TEST(Worker, WhatEndsForgottenIsAskedOnceMore) {
+  const std::string mark = "worker_test-logs/was-forgotten.mark";
+  std::filesystem::create_directories("worker_test-logs");
+  std::filesystem::remove(mark);
+  WorkerCommand command{{"python3", fake, "was-forgotten", mark}, "fake", "worker_test-logs/was-forgotten.log", {}};
+  command.limits.start = std::chrono::seconds(20);
+  EXPECT_EQ(run(*WorkerFactory(command, "", "fake").open()).status, CallStatus::done);
+  EXPECT_TRUE(std::filesystem::exists(mark));
+  const CallResult always = run(*factory("alarms")->open());
+  EXPECT_EQ(always.status, CallStatus::crash);
+  EXPECT_EQ(always.message, "the worker was killed by SIGALRM");
+}
+
 TEST(Worker, WaitsLongerWhereItIsToldTo) {
   const auto subject = factory("warms-up-said-not-to")->open();
   subject->wait_longer(6);

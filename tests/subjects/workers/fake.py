@@ -75,6 +75,11 @@ def run(request, memory):
             time.sleep(0.8)
         if mode == "hangs":
             time.sleep(3600)
+        if mode == "was-forgotten" and calls_seen == 1 and not os.path.exists(sys.argv[2]):
+            open(sys.argv[2], "w").close()
+            os.kill(os.getpid(), signal.SIGALRM)
+        if mode == "alarms":
+            os.kill(os.getpid(), signal.SIGALRM)
         if mode == "is-forgotten-and-hangs":  # its caller is stopped past the limit, and goes on when this worker has ended
             if os.fork() == 0:
                 time.sleep(1)
