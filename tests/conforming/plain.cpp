@@ -2,20 +2,30 @@
 // contracts say, and nothing of them knows how attest judges.
 #include <attest/plugin.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 namespace {
 
-bool takes_part(const attest_attention& call, int64_t b, int64_t h, int64_t i, int64_t j) {
-  int64_t length = call.k.shape[2];
+// How far key j lies to the right of row i's diagonal.
+template <class Call>
+int64_t past_diagonal(const Call& call, int64_t length, int64_t queries, int64_t i, int64_t j) {
+  return j - (call.align == ATTEST_TOP_LEFT ? i : i + length - queries);
+}
+
+template <class Call>
+bool takes_part(const Call& call, int64_t queries, int64_t keys, int64_t b, int64_t h, int64_t i, int64_t j) {
+  int64_t length = keys;
   if (attest_present(&call.kv_lengths)) length = *static_cast<int32_t*>(attest_at(&call.kv_lengths, b, 0, 0, 0));
-  const int64_t diagonal = call.align == ATTEST_TOP_LEFT ? i : i + length - call.q.shape[2];
-  if (j >= length || (call.causal != 0 && j > diagonal)) return false;
+  const int64_t past = past_diagonal(call, length, queries, i, j);
+  if (j >= length || (call.causal != 0 && past > 0)) return false;
   if (attest_present(&call.keep) && *static_cast<uint8_t*>(attest_at(&call.keep, b, h, i, j)) == 0) return false;
-  if (call.window_left >= 0 && diagonal - j > call.window_left) return false;
-  return call.window_right < 0 || j - diagonal <= call.window_right;
+  if constexpr (std::is_same_v<Call, attest_attention>)
+    return (call.window_left < 0 || -past <= call.window_left) && (call.window_right < 0 || past <= call.window_right);
+  return true;
 }
 
 template <class T>
@@ -41,7 +51,7 @@ int attention(void* /*self*/, const attest_attention* the_call, char* /*message*
         keys.clear();
         T top = -INFINITY;
         for (int64_t j = 0; j < call.k.shape[2]; ++j) {
-          if (!takes_part(call, b, h, i, j)) continue;
+          if (!takes_part(call, call.q.shape[2], call.k.shape[2], b, h, i, j)) continue;
           T score = 0;
           for (int64_t c = 0; c < width; ++c) score += load<T>(call.q, b, h, i, c) * load<T>(call.k, b, kv_head, j, c);
           score *= static_cast<T>(call.scale);
@@ -101,9 +111,78 @@ int layer_norm(void* /*self*/, const attest_layer_norm* the_call, char* /*messag
   return ATTEST_DONE;
 }
 
+// tokens [B,n,E] times rows [first, first + width) of weight, and what bias adds: [n,width] of sample b.
+template <class T>
+std::vector<T> projected(const attest_tensor& tokens, int64_t b, const attest_tensor& weight, const attest_tensor& bias,
+                         int64_t first, int64_t width) {
+  std::vector<T> result;
+  for (int64_t i = 0; i < tokens.shape[1]; ++i)
+    for (int64_t row = first; row < first + width; ++row) {
+      T sum = 0;
+      for (int64_t e = 0; e < tokens.shape[2]; ++e) sum += load<T>(tokens, b, i, e, 0) * load<T>(weight, row, e, 0, 0);
+      if (attest_present(&bias)) sum += load<T>(bias, row, 0, 0, 0);
+      result.push_back(sum);
+    }
+  return result;
+}
+
+// Attention of one head, [L,D], added to what the heads before it gave: no matrix is ever rounded between two steps.
+template <class T>
+int block(void* /*self*/, const attest_mha* the_call, char* /*message*/, size_t /*message_size*/) {
+  const attest_mha& call = *the_call;
+  const attest_tensor& memory = attest_present(&call.memory) ? call.memory : call.x;
+  const int64_t queries = call.x.shape[1], keys = memory.shape[1], d = call.head_dim, width = call.x.shape[2];
+  const auto at = [](int64_t row, int64_t columns, int64_t column) {
+    return static_cast<size_t>(row * columns + column);
+  };
+  for (int64_t b = 0; b < call.x.shape[0]; ++b) {
+    std::vector<T> together(static_cast<size_t>(queries * call.heads * d));
+    for (int64_t h = 0; h < call.heads; ++h) {
+      const int64_t kv = h / (call.heads / call.kv_heads);
+      const std::vector<T> q = projected<T>(call.x, b, call.w_q, call.b_q, h * d, d),
+                           k = projected<T>(memory, b, call.w_k, call.b_k, kv * d, d),
+                           v = projected<T>(memory, b, call.w_v, call.b_v, kv * d, d);
+      for (int64_t i = 0; i < queries; ++i) {
+        std::vector<T> scores(static_cast<size_t>(keys), -INFINITY);
+        T top = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < keys; ++j) {
+          if (!takes_part(call, queries, keys, b, h, i, j)) continue;
+          T score = 0;
+          for (int64_t c = 0; c < d; ++c) score += q[at(i, d, c)] * k[at(j, d, c)];
+          score *= static_cast<T>(call.scale);
+          if (attest_present(&call.bias)) score += load<T>(call.bias, b, h, i, j);
+          scores[static_cast<size_t>(j)] = score;
+          top = std::max(top, score);
+        }
+        T* const out = &together[at(i, call.heads * d, h * d)];
+        if (top == -INFINITY) continue;  // 0
+        for (int64_t j = 0; j < keys; ++j) {
+          const T score = scores[static_cast<size_t>(j)];
+          if (score == -INFINITY) continue;
+          const T weight = std::exp(score - top);
+          sum += weight;
+          for (int64_t c = 0; c < d; ++c) out[c] += weight * v[at(j, d, c)];
+        }
+        for (int64_t c = 0; c < d; ++c) out[c] /= sum;
+      }
+    }
+    for (int64_t i = 0; i < queries; ++i)
+      for (int64_t e = 0; e < width; ++e) {
+        T y = 0;
+        for (int64_t c = 0; c < call.heads * d; ++c)
+          y += together[at(i, call.heads * d, c)] * load<T>(call.w_out, e, c, 0, 0);
+        if (attest_present(&call.b_out)) y += load<T>(call.b_out, e, 0, 0, 0);
+        attest_store(&call.out, b, i, e, 0, y);
+      }
+  }
+  return ATTEST_DONE;
+}
+
 using Attention = int (*)(void*, const attest_attention*, char*, size_t);
 using LayerNorm = int (*)(void*, const attest_layer_norm*, char*, size_t);
-attest_subject subject(const char* name, const char* describe, Attention attention, LayerNorm layer_norm) {
+using Block = int (*)(void*, const attest_mha*, char*, size_t);
+attest_subject subject(const char* name, const char* describe, Attention attention, LayerNorm layer_norm,
+                       Block block = nullptr) {
   attest_subject result{};
   result.struct_size = sizeof result;
   result.name = name;
@@ -111,6 +190,7 @@ attest_subject subject(const char* name, const char* describe, Attention attenti
   result.describe = describe;
   result.attention = attention;
   result.layer_norm = layer_norm;
+  result.mha = block;
   return result;
 }
 
@@ -120,6 +200,8 @@ attest_subject subject(const char* name, const char* describe, Attention attenti
   R"({"ops":["attention"], "dtypes":[")" type R"("], "contract":{"policy":")" type R"(", "empty_row":"zero"},)" \
   R"( "supports":{"softcap":false, "lse":false}})"
 #define LAYER_NORM(type) R"({"ops":["layer_norm"], "dtypes":[")" type R"("], "contract":{"policy":")" type R"("}})"
+#define MHA(type) \
+  R"({"ops":["mha"], "dtypes":[")" type R"("], "contract":{"policy":")" type R"(", "empty_row":"zero"}})"
 
 const attest_subject* attest_plugin(uint32_t abi, size_t* count) {
   static const attest_subject subjects[] = {
@@ -135,6 +217,8 @@ const attest_subject* attest_plugin(uint32_t abi, size_t* count) {
       subject("norm-f64", LAYER_NORM("f64"), nullptr, layer_norm<double>),
       subject("norm-f16", LAYER_NORM("f16"), nullptr, layer_norm<float>),
       subject("norm-bf16", LAYER_NORM("bf16"), nullptr, layer_norm<float>),
+      subject("block-f32", MHA("f32"), nullptr, nullptr, block<float>),
+      subject("block-f64", MHA("f64"), nullptr, nullptr, block<double>),
   };
   *count = sizeof subjects / sizeof *subjects;
   return abi == ATTEST_ABI ? subjects : nullptr;
