@@ -6,6 +6,7 @@ namespace attest::engine {
 
 using ops::Aggregate;
 using ops::all_laws;
+using ops::all_ops;
 using ops::Candidate;
 using ops::Contract;
 using ops::Dimension;
@@ -29,7 +30,10 @@ using ops::reset;
 using ops::reset_groups;
 using ops::Rungs;
 using ops::seed_of;
+using ops::NumbersOfValues;
 using ops::storage_of;
+using ops::Subgraph;
+using ops::SubgraphVerdict;
 using ops::Supports;
 using ops::to_json;
 using ops::to_text;

@@ -56,10 +56,8 @@ class Search {
       place.tensor = name(value);
       place.node = node.name;
       place.op = node.op;
-      if (law_.name == "spread") {
-        if (!answer.outputs.empty()) place.explains = explains(value, answer.outputs.front());
-        place.segment = shortest_segment(value, limits.segment);
-      }
+      if (law_.name == "spread" && !answer.outputs.empty()) place.explains = explains(value, answer.outputs.front());
+      if (law_.name == "spread" || law_.name == "proven-bound") place.segment = shortest_segment(value, limits.segment);
       return place;
     }
     if (!stops_otherwise) return std::nullopt;

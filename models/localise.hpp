@@ -19,7 +19,7 @@ struct Place {
       false;  // the rest of the graph, evaluated rightly from that tensor as the runtime has it, gives what came out
   LawResult result;  // of the prefix
   // The shortest segment that fails when it is fed with right tensors; none where only longer ones than are tried do, and of laws other
-  // than `spread`.
+  // than `spread` and `proven-bound`.
   struct Segment {
     std::vector<std::string> nodes;  // "weights (Softmax)", in the order of evaluation
     graph::Model model;

@@ -212,6 +212,9 @@ std::string summary_text(const Summary& summary) {
   if (summary.undetermined > 0)
     text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(summary.undetermined)));
   text += "\n";
+  if (summary.proven > 0)
+    text += fmt::format("  {} elements of parts by themselves against proven bounds\n",
+                        grouped(static_cast<std::uint64_t>(summary.proven)));
   if (!summary.skipped.empty())
     text +=
         fmt::format("  skipped, as the graph does not take them: {}{}\n", most_frequent(summary.skipped),
@@ -307,7 +310,8 @@ ordered_json summary_json(const Summary& summary) {
                       {"seconds", summary.seconds},
                       {"interrupted", summary.interrupted},
                       {"elements", summary.judged},
-                      {"undetermined", summary.undetermined}};
+                      {"undetermined", summary.undetermined},
+                      {"proven", summary.proven}};
   object["verdicts"] = ordered_json::object();
   for (const auto& [law, counts] : summary.laws) object["verdicts"][law] = json_of(counts);
   object["findings"] = ordered_json::array();

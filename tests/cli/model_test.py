@@ -61,7 +61,7 @@ class Model(Cli):
             self.assertEqual((summary["cases"], summary["runs"], summary["findings"]), (12, 48, []))
             self.assertEqual(set(summary["verdicts"]), {"spread", "batch-alone", "batch-permuted", "batch-duplicated", "batch-padded",
                                                         "masked-positions", "repeat", "history",
-                                                        "threads", "levels-agree", "static-dynamic", "constants-as-inputs", "input-layout"})
+                                                        "threads", "levels-agree", "static-dynamic", "constants-as-inputs", "input-layout", "proven-bound"})
             self.assertEqual(summary["verdicts"]["input-layout"].get("pass"), 48)
             self.assertIn("every law held", done.stdout)
             self.assertLess(summary["verdicts"]["spread"]["largest_z"], 10)
