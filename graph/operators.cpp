@@ -9,6 +9,7 @@ constexpr Operator operators[] = {
     {"Abs", absolute, 1, 1},
     {"Add", add, 2, 2},
     {"And", logical_and, 2, 2},
+    {"Attention", attention, 3, 7, 1},
     {"BatchNormalization", batch_normalization, 5, 5},
     {"Cast", cast, 1, 1},
     {"Ceil", round_up, 1, 1},

@@ -96,6 +96,9 @@ void matrix_product(Step& step);
 void gemm(Step& step);
 void integer_product(Step& step);
 
+// attention.cpp
+void attention(Step& step);
+
 // quantising.cpp
 void quantize_linear(Step& step);
 void dequantize_linear(Step& step);

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,12 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "core/contract.hpp"
 #include "core/inputs.hpp"
-#include "core/policy.hpp"
 #include "ops/attention/parts.hpp"
-#include "ops/subgraph.hpp"
-#include "oracle/attention.hpp"
+#include "ops/attention/subgraph.hpp"
 #include "oracle/numbers.hpp"
 
 namespace attest::ops::of_attention {
@@ -59,25 +54,6 @@ std::optional<double> scale_of(const std::vector<Scaling>& scalings, const Numbe
   return scale;
 }
 
-// What a runtime of this precision promises between tensors of type `storage`, with softmax of numbers in `softmax`.
-Contract contract_of(const graph::Precision& precision, Format storage, Format softmax) {
-  const Format inner = precision.computed(storage), sums = graph::accumulator_of(inner),
-               of_softmax = precision.computed(softmax);
-  Contract contract = contract_for(Policy(inner)
-                                       .set(Stage::storage, storage)
-                                       .set(Stage::output, storage)
-                                       .set(Stage::qk, sums)
-                                       .set(Stage::pv, sums)
-                                       .set(Stage::softmax, of_softmax));
-  // No document of a graph says how good its functions are, or how sums are divided by: polynomials in the format itself are good to some ulps, a product
-  // with a reciprocal to one and a half.
-  contract.arithmetic.exp_ulp = (of_softmax == Format::f16 || of_softmax == Format::bf16) ? 1 : 4;
-  contract.arithmetic.div_ulp = 1.5;
-  contract.arithmetic.flush_to_zero = inner == Format::f32 || inner == Format::bf16;
-  contract.mask_added = true;
-  return contract;
-}
-
 // Keys that Where leaves open. It sets the score of the others to a number, perhaps a finite one, where the operation leaves keys out: that is the same
 // where no conforming weight of such a key is more than 0. Rows of which that is not sure keep no key, and are judged by nobody.
 std::vector<double> kept(const Nodes::Choice& choice, const Problem& problem, const std::vector<double>& flags,
@@ -119,7 +95,7 @@ std::vector<double> kept(const Nodes::Choice& choice, const Problem& problem, co
   return open;
 }
 
-constexpr Index most_scores = Index{1} << 24;
+// ---- spelt out ------------------------------------------------------------------------------------------------------------
 
 class Explicit final : public Subgraph {
  public:
@@ -207,12 +183,8 @@ SubgraphVerdict Explicit::judge(const NumbersOfValues& numbers, const Array& got
     inputs.keep = packed_tensor(kept(*nodes.choice, problem, *flags, closed.floats[0], *queries, by_key, bias),
                                 DType::boolean, std::array{samples, Index{1}, rows, keys});
   }
-  const Format softmax = graph::format_of(numbers.at(nodes.softmax_input).type);
-  const Contract contract = contract_of(precision, format, softmax);
-  SubgraphVerdict told;
-  told.bound = fmt::format("attention, policy {}", attest::to_text(contract.policy));
-  told.verdict = oracle::AttentionOracle(contract, problem, inputs)
-                     .judge(packed_tensor(got.floats, type, std::array{samples, Index{1}, rows, problem.dv}), {});
+  SubgraphVerdict told = verdict_on(precision, problem, inputs, graph::format_of(numbers.at(nodes.softmax_input).type),
+                                    packed_tensor(got.floats, type, std::array{samples, Index{1}, rows, problem.dv}));
   if (const auto& evidence = told.verdict.evidence)
     told.element = (evidence->index[0] * rows + evidence->index[2]) * problem.dv + evidence->index[3];
   return told;
@@ -259,22 +231,9 @@ class Recognition {
       }
       const Node* const cast = graph_.giver(value, "Cast");
       if (cast == nullptr) return true;
-      switch (graph::integer_of(*cast, "to", 0)) {  // as files number types
-        case 1:
-          nodes.casts.push_back(Format::f32);
-          break;
-        case 10:
-          nodes.casts.push_back(Format::f16);
-          break;
-        case 11:
-          nodes.casts.push_back(Format::f64);
-          break;
-        case 16:
-          nodes.casts.push_back(Format::bf16);
-          break;
-        default:
-          return false;
-      }
+      const auto to = format_numbered(graph::integer_of(*cast, "to", 0));
+      if (!to) return false;
+      nodes.casts.push_back(*to);
       value = cast->inputs[0];
     }
   }
@@ -347,9 +306,12 @@ class Recognition {
 
 std::vector<std::unique_ptr<Subgraph>> subgraphs(const Connections& graph) {
   std::vector<std::unique_ptr<Subgraph>> found;
-  for (const Node& node : graph.model().nodes)
-    if (node.op == "MatMul" && graph::is_own(node))
+  for (const Node& node : graph.model().nodes) {
+    if (!graph::is_own(node)) continue;
+    if (node.op == "Attention") found.push_back(operator_of(graph, node));
+    if (node.op == "MatMul")
       if (auto one = Recognition(graph).attention(node)) found.push_back(std::move(one));
+  }
   return found;
 }
 

@@ -118,6 +118,31 @@ File norm(const std::string& form, Type type = Type::f32) {
   return f;
 }
 
+// The operator: heads in an axis of their own, or four of queries and two of keys side by side.
+File fused(const std::string& form, Type type = Type::f32, double scale = 0.25) {
+  File f;
+  f.opset = 23;
+  std::vector<graph::test::Attr> attributes{attr("scale", scale)};
+  if (form.starts_with("flat")) {
+    f.inputs = {
+        {"q", type, {"batch", "queries", 12}}, {"k", type, {"batch", "keys", 6}}, {"v", type, {"batch", "keys", 4}}};
+    attributes.push_back(attr("q_num_heads", std::int64_t{4}));
+    attributes.push_back(attr("kv_num_heads", std::int64_t{2}));
+  } else {
+    f.inputs = {{"q", type, {"batch", "heads", "queries", 5}},
+                {"k", type, {"batch", "heads", "keys", 5}},
+                {"v", type, {"batch", "heads", "keys", 3}}};
+  }
+  std::vector<std::string> names{"q", "k", "v"};
+  if (form.ends_with("flags")) f.inputs.push_back({"mask", Type::boolean, {"queries", "keys"}});
+  if (form.ends_with("added")) f.inputs.push_back({"mask", type, {"batch", 1, 1, "keys"}});
+  if (f.inputs.size() > 3) names.push_back("mask");
+  if (form.ends_with("causal")) attributes.push_back(attr("is_causal", std::int64_t{1}));
+  f("Attention", names, attributes, "y");
+  f.outputs = {"y"};
+  return f;
+}
+
 TEST(Parts, AreRecognisedHoweverTheyAreSpelt) {
   for (const char* const scale : {"scores", "queries", "keys", "both", "divided", "none"})
     for (const char* const mask : {"", "add", "where", "where-not", "where-add"}) {
@@ -129,6 +154,8 @@ TEST(Parts, AreRecognisedHoweverTheyAreSpelt) {
   for (const char* const form : {"div", "twice", "product", "reciprocal", "one-over", "rms", "rms-reciprocal"})
     EXPECT_EQ(parts_of(read(norm(form))), "layer_norm z") << form;
   EXPECT_EQ(parts_of(graph::test::model("norm-op")), "layer_norm y");
+  for (const char* const form : {"", "flags", "added", "causal", "flat", "flat-flags"})
+    EXPECT_EQ(parts_of(read(fused(form))), "attention y") << form;
   const std::string encoder = parts_of(graph::test::model("encoder"));
   EXPECT_EQ(std::ranges::count(encoder, ','), 3) << encoder;  // an attention and three norms
 }
@@ -184,6 +211,8 @@ TEST(ProvenBound, HoldsOfCarelessRuntimes) {
       }
   for (const char* const form : {"twice", "reciprocal", "one-over", "rms", "rms-reciprocal"})
     for (const Type type : {Type::f32, Type::f16, Type::f64}) models.emplace_back(form, read(norm(form, type)));
+  for (const char* const form : {"flags", "added", "causal", "flat", "flat-flags", "flat-causal"})
+    for (const Type type : {Type::f32, Type::f16, Type::f64}) models.emplace_back(form, read(fused(form, type)));
   int held = 0, vacuous = 0;
   for (const auto& [name, model] : models)
     for (const auto& [kind, how] : graph::test::runtimes())
@@ -220,6 +249,9 @@ TEST(ProvenBound, FindsWhatAnotherCallWouldGive) {
   where.mask = "where";
   not_where.mask = "where-not";
   EXPECT_GT(fails(attention(where), attention(not_where)), 0);
+  EXPECT_EQ(fails(fused("flat-causal"), fused("flat-causal")), 0);
+  EXPECT_GT(fails(fused("flat-causal"), fused("flat-causal", Type::f32, 0.5)), 0);
+  EXPECT_GT(fails(fused("flat-causal"), fused("flat")), 0);
   EXPECT_EQ(fails(norm("div"), norm("twice")), 0);
   EXPECT_GT(fails(norm("div"), norm("outside")), 0);
   EXPECT_GT(fails(norm("div"), norm("rms")), 0);
