@@ -10,6 +10,7 @@
 #include "graph/cut.hpp"
 #include "graph/emulated.hpp"
 #include "graph/laws.hpp"
+#include "models/proven.hpp"
 
 namespace attest::models {
 namespace {
@@ -56,8 +57,10 @@ class Search {
       place.tensor = name(value);
       place.node = node.name;
       place.op = node.op;
-      if (law_.name == "spread" && !answer.outputs.empty()) place.explains = explains(value, answer.outputs.front());
-      if (law_.name == "spread" || law_.name == "proven-bound") place.segment = shortest_segment(value, limits.segment);
+      if (law_.name == "spread") {
+        if (!answer.outputs.empty()) place.explains = explains(value, answer.outputs.front());
+        place.segment = shortest_segment(value, limits.segment);
+      }
       return place;
     }
     if (!stops_otherwise) return std::nullopt;
@@ -193,6 +196,7 @@ class Search {
 
 std::optional<Place> localise(const Law& law, const Asking& asking, const graph::Precision& precision,
                               std::uint64_t seed, const PlaceLimits& limits) {
+  if (law.ask == proven_bound) return part_that_fails(asking);
   return Search(law, asking, precision, seed).run(limits);
 }
 

@@ -39,7 +39,7 @@ struct PlaceLimits {
   std::optional<std::string> stops_as{};
 };
 
-// What a law that fails on a case comes to on its parts, by the same build of the same runtime. nullopt where no prefix fails: the whole
+// What a law that fails on a case comes to on its parts, by the same build of the same runtime; of `proven-bound` the part itself, which is asked alone. nullopt where no prefix fails: the whole
 // graph alone does, or limits end the search. Throws as ask().
 std::optional<Place> localise(const Law& law, const Asking& asking, const graph::Precision& precision,
                               std::uint64_t seed, const PlaceLimits& limits = {});

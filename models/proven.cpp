@@ -26,7 +26,8 @@ using graph::Model;
 class AskedPart {
  public:
   AskedPart(const Model& model, const engine::Subgraph& subgraph, const graph::Feeds& feeds,
-            const graph::Precision& precision) {
+            const graph::Precision& precision)
+      : output_(subgraph.output) {
     Model open = prefix(model, subgraph.output);
     open.outputs.clear();
     std::vector<int> wanted = subgraph.fed;
@@ -61,8 +62,14 @@ class AskedPart {
   [[nodiscard]] const Part& part() const noexcept { return part_; }
   [[nodiscard]] const graph::Feeds& feeds() const noexcept { return feeds_; }
   [[nodiscard]] const NumbersOfValues& numbers() const noexcept { return numbers_; }
+  // Of what it gives.
+  [[nodiscard]] const Array& right() const { return numbers_.at(output_); }
+  [[nodiscard]] std::size_t room() const {
+    return static_cast<std::size_t>(right().size()) * graph::bytes_of(right().type) + 64;
+  }
 
  private:
+  int output_;
   NumbersOfValues numbers_;
   graph::Feeds feeds_;
   Part part_;
@@ -76,26 +83,85 @@ std::string index_text(std::string_view name, const Array& array, Index element)
   return fmt::format("{}[{}]", name, index);
 }
 
+using Subgraphs = std::vector<std::unique_ptr<engine::Subgraph>>;
+
+Subgraphs subgraphs_of(const Model& model) {
+  Subgraphs all;
+  const graph::Connections connections(model);
+  for (const engine::Op* op : engine::all_ops())
+    for (auto& one : op->subgraphs(connections)) all.push_back(std::move(one));
+  return all;
+}
+
+const std::string& name_of(const Model& model, int value) { return model.values[static_cast<std::size_t>(value)]; }
+
+// The one that a problem asks.
+const engine::Subgraph& picked(const Subgraphs& all, const Model& model, std::uint64_t seed) {
+  return **std::ranges::min_element(
+      all, {}, [&](const auto& one) { return extend(mix(seed), digest_of(name_of(model, one->core))); });
+}
+
+// The nodes of a part, in the order of evaluation.
+std::vector<const graph::Node*> nodes_of(const Model& model, const engine::Subgraph& subgraph) {
+  std::vector<bool> wanted(model.values.size(), false);
+  wanted[static_cast<std::size_t>(subgraph.output)] = true;
+  std::vector<const graph::Node*> nodes;
+  for (auto node = model.nodes.rbegin(); node != model.nodes.rend(); ++node) {
+    const bool gives = std::ranges::any_of(node->outputs, [&](int v) {
+      return v >= 0 && wanted[static_cast<std::size_t>(v)] && std::ranges::find(subgraph.fed, v) == subgraph.fed.end();
+    });
+    if (!gives) continue;
+    nodes.insert(nodes.begin(), &*node);
+    for (const int value : node->inputs)
+      if (value >= 0) wanted[static_cast<std::size_t>(value)] = true;
+  }
+  return nodes;
+}
+
 }  // namespace
+
+std::optional<Place> part_that_fails(const Asking& asking) {
+  const Model& model = asking.problem.part().program->model();
+  const Subgraphs all = subgraphs_of(model);
+  LawResult result = proven_bound(asking, {});
+  if (all.empty() || !is_finding(result.kind)) return std::nullopt;
+  const engine::Subgraph& subgraph = picked(all, model, asking.problem.seed());
+  const AskedPart part(model, subgraph, asking.problem.feeds(), asking.problem.precision());
+  const graph::Node& node = *graph::giver_of(model, subgraph.output);
+  Place place{name_of(model, subgraph.output), node.name, node.op, all.size(), all.size(), false, result, {}};
+  Place::Segment segment{{}, part.part().program->model(), part.feeds(), std::nullopt, part.right(), std::move(result)};
+  for (const graph::Node* one : nodes_of(model, subgraph))
+    segment.nodes.push_back(fmt::format("{} ({})", name_of(model, one->outputs.front()), one->op));
+  const Answer answer = asking.runtime.run(part.part(), asking.build, part.feeds(), part.room(), Freshness::kept);
+  if (answer.outputs.size() == 1 && has_its_elements(answer.outputs[0])) segment.got = answer.outputs[0];
+  place.segment = std::move(segment);
+  return place;
+}
+
+bool picks_one_like(const Asking& asking, std::string_view tensor) {
+  const Model& model = asking.problem.part().program->model();
+  const Subgraphs all = subgraphs_of(model);
+  const auto known = std::ranges::find_if(all, [&](const auto& one) { return name_of(model, one->output) == tensor; });
+  if (known == all.end()) return false;
+  const auto ops = [&model](const engine::Subgraph& subgraph) {
+    std::vector<std::string_view> names;
+    for (const graph::Node* one : nodes_of(model, subgraph)) names.push_back(one->op);
+    return names;
+  };
+  return ops(**known) == ops(picked(all, model, asking.problem.seed()));
+}
 
 LawResult proven_bound(const Asking& asking, const std::vector<Array>& /*whole*/) {
   const Model& model = asking.problem.part().program->model();
   const graph::Precision& precision = asking.problem.precision();
   if (precision.outer != graph::Precision{}.outer)
     return skipped("no bound is proven of graphs that run in another format than their own");
-  std::vector<std::unique_ptr<engine::Subgraph>> all;
-  const graph::Connections connections(model);
-  for (const engine::Op* op : engine::all_ops())
-    for (auto& one : op->subgraphs(connections)) all.push_back(std::move(one));
+  const Subgraphs all = subgraphs_of(model);
   if (all.empty()) return skipped("it has no part of which a bound is proven");
-  const auto name = [&model](int value) -> const std::string& { return model.values[static_cast<std::size_t>(value)]; };
-  // The same one in each prefix that has it.
-  const engine::Subgraph& subgraph = **std::ranges::min_element(
-      all, {}, [&](const auto& one) { return extend(mix(asking.problem.seed()), digest_of(name(one->core))); });
+  const engine::Subgraph& subgraph = picked(all, model, asking.problem.seed());
   const AskedPart asked(model, subgraph, asking.problem.feeds(), precision);
-  const Array& right = asked.numbers().at(subgraph.output);
-  const std::size_t room = static_cast<std::size_t>(right.size()) * graph::bytes_of(right.type) + 64;
-  const Answer answer = asking.runtime.run(asked.part(), asking.build, asked.feeds(), room, Freshness::kept);
+  const Array& right = asked.right();
+  const Answer answer = asking.runtime.run(asked.part(), asking.build, asked.feeds(), asked.room(), Freshness::kept);
   // What a runtime does not build of a part is no wrong number of the whole.
   if (answer.result.status == CallStatus::unsupported || answer.result.status == CallStatus::error)
     return skipped("not built by itself: " + answer.result.message);
@@ -120,10 +186,10 @@ LawResult proven_bound(const Asking& asking, const std::vector<Array>& /*whole*/
   if (!told.verdict.evidence) return result;
   const Evidence& evidence = *told.verdict.evidence;
   result.failure_class = evidence.wrong == Wrong::finite ? "finite" : "nan";
-  result.witness = graph::Witness{name(subgraph.output), told.element, evidence.got, evidence.expected, 0};
+  result.witness = graph::Witness{name_of(model, subgraph.output), told.element, evidence.got, evidence.expected, 0};
   result.reason = fmt::format("{}: {} = {}, expected {}, permitted {} .. {}, the proven bound of {}", who,
-                              index_text(name(subgraph.output), right, told.element), evidence.got, evidence.expected,
-                              evidence.lo, evidence.hi, told.bound);
+                              index_text(name_of(model, subgraph.output), right, told.element), evidence.got,
+                              evidence.expected, evidence.lo, evidence.hi, told.bound);
   return result;
 }
 

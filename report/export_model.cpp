@@ -282,7 +282,9 @@ std::string issue_text(const ExportedModel& exported, std::string_view system) {
       fmt::format("# {}, {}: {}\n\n## What happens\n\n", ascii_line(entry.runtime), ascii_line(to_text(entry.build)),
                   entry.key.find("/fail/") != std::string::npos ? "wrong result" : ascii_line(entry.key));
   text += fmt::format("{}.\n\n", ascii_line(entry.reason));
-  if (!entry.tensor.empty())
+  if (!entry.tensor.empty() && entry.law == proven)
+    text += fmt::format("It ends with `{}`, which {} gives.\n\n", ascii_line(entry.tensor), ascii_line(entry.op));
+  else if (!entry.tensor.empty())
     text += fmt::format(
         "The first tensor that is wrong as the only output of the graph up to it is `{}`, which {} gives.\n\n",
         ascii_line(entry.tensor), ascii_line(entry.op));

@@ -69,8 +69,12 @@ std::string law_table(const Summary& summary) {
 std::string place_text(const Finding& finding) {
   if (!finding.place) return {};
   const auto& place = *finding.place;
+  const std::string giver = place.node.empty() ? "a node" : "'" + place.node + "'";
+  if (finding.law == "proven-bound")
+    return fmt::format("{}, that {} gives ({}), is where the part ends, one of {} of which a bound is proven",
+                       place.tensor, giver, place.op, place.of);
   return fmt::format("{}, that {} gives ({}), is the first of {} tensors that is wrong as the only output{}",
-                     place.tensor, place.node.empty() ? "a node" : "'" + place.node + "'", place.op, place.of,
+                     place.tensor, giver, place.op, place.of,
                      finding.law == "spread" && finding.result.kind == VerdictKind::fail
                          ? (place.explains ? "; it explains what came out" : "; it does not explain what came out")
                          : "");

@@ -311,9 +311,36 @@ TEST(ProvenBound, FindsWhatTheEnsembleOfTheWholePasses) {
   EXPECT_NE(reason.find("the proven bound of attention, policy f32"), std::string::npos) << reason;
   ASSERT_TRUE(finding.place && finding.place->segment);
   EXPECT_EQ(finding.place->tensor, "y");
-  EXPECT_EQ(finding.place->segment->nodes.size(), 5u);  // product, scale, mask, softmax, product
+  EXPECT_EQ(finding.place->segment->nodes.size(), 6u);  // transpose, product, scale, mask, softmax, product
+  EXPECT_TRUE(finding.place->segment->got);
   EXPECT_GT(summary.proven, 0);
   EXPECT_GT(finding.failures, 3u);
+}
+
+// Of several parts that are spelt alike one defect is told, whichever of them a problem picks.
+TEST(ProvenBound, TellsOneDefectOfPartsThatAreAlike) {
+  File f;
+  f.inputs = {{"x", Type::f32, {"rows", 6}}};
+  const auto gamma = f.constant(graph::floats(Type::f32, {6}, {1, 0.5, -2, 3, 0.25, 1.5}));
+  std::string x = "x";
+  for (int layer = 0; layer < 4; ++layer) x = f("LayerNormalization", {x, gamma});
+  f("Softmax", {x}, {}, "y");
+  f.outputs = {"y"};
+  const Part part = part_of_model(read(f));
+  auto runtime = std::make_unique<Planted>();
+  runtime->after = [](const Part& asked, const Build& build, const graph::Feeds&, Freshness, Answer& answer) {
+    if (build.level == "faulty" && asked.program->model().nodes.size() == 1) answer.outputs[0].floats[0] += 1;
+  };
+  std::vector<Subject> subjects;
+  subjects.push_back({std::move(runtime), "planted", {}, {"sound", "faulty"}});
+  CampaignOptions options;
+  options.model = "norms.onnx";
+  options.cases = 30;
+  options.law_glob = "proven-bound";
+  const Summary summary = run_campaign(part, subjects, options, {});
+  ASSERT_EQ(summary.findings.size(), 1u);
+  EXPECT_EQ(summary.findings[0].failures, 30u);
+  EXPECT_EQ(summary.findings[0].place->of, 4u);
 }
 
 }  // namespace
