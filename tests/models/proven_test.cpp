@@ -279,6 +279,42 @@ TEST(ProvenBound, IsSkippedWhereNoneIsKnown) {
   EXPECT_EQ(not_built.held + not_built.vacuous, 0);
 }
 
+// Of problems on whose part a planted fault changes anything, how many the bound finds; beside it, how many the ensemble of the whole does.
+TEST(ProvenBound, FindsPlantedFaults) {
+  int all = 0, found = 0, by_both = 0, by_spread = 0;
+  for (const char* const name :
+       {"attention-queries", "attention-scores", "attention-both", "attention-division", "norm", "norm-op"}) {
+    const Part part = part_of_model(graph::test::model(name));
+    const graph::Family family(*part.program);
+    for (const auto& fault : graph::test::faults()) {
+      if (!fault.plant(part.program->model())) continue;
+      Planted runtime(fault.plant);
+      int of_fault = 0, changed = 0, spread = 0;
+      for (std::uint64_t number = 0; number < 40; ++number) {
+        const graph::Problem problem = family.draw(20261128, number, 512);
+        Case one(part, family.feeds(problem), {}, problem.seed);
+        const auto run = [&](const char* level) {
+          return runtime.run(part, {level}, one.feeds(), std::size_t{1} << 30, Freshness::kept).outputs.at(0).floats;
+        };
+        if (run("sound") == run("faulty")) continue;
+        ++changed;
+        const bool here = is_finding(ask(law(), {one, runtime, {"faulty"}}).kind);
+        const bool there = is_finding(ask(law_named("spread"), {one, runtime, {"faulty"}}).kind);
+        of_fault += here;
+        spread += there;
+        by_both += here && there;
+      }
+      printf("%-20s %-22s %3d of %3d; spread %3d\n", name, fault.name.c_str(), of_fault, changed, spread);
+      all += changed;
+      found += of_fault;
+      by_spread += spread;
+    }
+  }
+  printf("%d of %d by the bound, %d by the ensemble, %d by both\n", found, all, by_spread, by_both);
+  EXPECT_GT(all, 600);
+  EXPECT_GT(found, 0.5 * all);
+}
+
 // Softmax in f16 beside a residual of 1e4, which hides it from whoever looks at the sum: found by a campaign, and named.
 TEST(ProvenBound, FindsWhatTheEnsembleOfTheWholePasses) {
   Spelling s;
