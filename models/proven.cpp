@@ -187,9 +187,11 @@ LawResult proven_bound(const Asking& asking, const std::vector<Array>& /*whole*/
   const Evidence& evidence = *told.verdict.evidence;
   result.failure_class = evidence.wrong == Wrong::finite ? "finite" : "nan";
   result.witness = graph::Witness{name_of(model, subgraph.output), told.element, evidence.got, evidence.expected, 0};
-  result.reason = fmt::format("{}: {} = {}, expected {}, permitted {} .. {}, the proven bound of {}", who,
-                              index_text(name_of(model, subgraph.output), right, told.element), evidence.got,
-                              evidence.expected, evidence.lo, evidence.hi, told.bound);
+  const bool narrow = graph::bytes_of(right.type) == 2;
+  result.reason = fmt::format(
+      "{}: {} = {}, expected {}, permitted {} .. {}{}, the proven bound of {}", who,
+      index_text(name_of(model, subgraph.output), right, told.element), evidence.got, evidence.expected, evidence.lo,
+      evidence.hi, narrow ? fmt::format(" before it is rounded to {}", graph::name(right.type)) : "", told.bound);
   return result;
 }
 
