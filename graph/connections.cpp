@@ -1,6 +1,7 @@
 #include "graph/connections.hpp"
 
 #include <algorithm>
+#include <span>
 #include <variant>
 
 namespace attest::graph {
@@ -18,15 +19,18 @@ Connections::Connections(const Model& model)
       of_shapes_(model.values.size()) {
   for (const auto& [value, array] : model.constants) constant_[at(value)] = of_shapes_[at(value)] = true;
   for (const Node& node : model.nodes) {
-    const auto all_are = [&node](const std::vector<bool>& so) {
-      return std::ranges::all_of(node.inputs, [&so](int value) { return value < 0 || so[at(value)]; });
+    const auto all_are = [&node](const std::vector<bool>& so, std::size_t inputs) {
+      return std::ranges::all_of(std::span(node.inputs.data(), inputs),
+                                 [&so](int value) { return value < 0 || so[at(value)]; });
     };
     const bool of_shape = node.op == "Shape" || node.op == "Size";
+    const std::size_t with_numbers =
+        node.op == "CastLike" ? 1 : node.inputs.size();  // of the other one the type counts
     for (const int value : node.outputs) {
       if (value < 0) continue;
       givers_[at(value)] = &node;
-      constant_[at(value)] = all_are(constant_);
-      of_shapes_[at(value)] = of_shape || all_are(of_shapes_);
+      constant_[at(value)] = all_are(constant_, node.inputs.size());
+      of_shapes_[at(value)] = of_shape || all_are(of_shapes_, with_numbers);
     }
     for (const int value : node.inputs)
       if (value >= 0) readers_[at(value)].push_back(&node);
@@ -47,6 +51,10 @@ const Node* Connections::only_reader(int value, std::string_view op) const {
 }
 
 const Array* Connections::constant(int value) const {
+  for (const Node* node = giver(value); node != nullptr && (node->op == "Identity" || node->op == "Reshape" ||
+                                                            node->op == "Squeeze" || node->op == "Unsqueeze");
+       node = giver(value))
+    value = node->inputs[0];
   if (const auto found = model_.constants.find(value); found != model_.constants.end()) return &found->second;
   const Node* const node = giver(value, "Constant");
   if (node == nullptr) return nullptr;

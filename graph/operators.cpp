@@ -12,6 +12,7 @@ constexpr Operator operators[] = {
     {"Attention", attention, 3, 7, 1},
     {"BatchNormalization", batch_normalization, 5, 5},
     {"Cast", cast, 1, 1},
+    {"CastLike", cast_like, 2, 2},
     {"Ceil", round_up, 1, 1},
     {"Clip", clip, 1, 3},
     {"Concat", concat, 1, any_number},

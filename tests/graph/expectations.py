@@ -242,6 +242,8 @@ def fused():
     case("Attention", q, k, v, np.arange(18).reshape(3, 6) % 4 != 1, opset=23, name="flags")
     case("Attention", q, k, v, opset=23, is_causal=1, name="causal")
     flat = lambda x: x.transpose(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1)
+    case("CastLike", np.array([1.7, -1.7, 2.5]), ints(0), opset=19, name="integers")
+    case("CastLike", ints(0, -3, 9), normal(2), opset=19, name="floats")
     case("Attention", flat(q), flat(k), flat(v), normal(3, 6), opset=23, q_num_heads=4, kv_num_heads=2, is_causal=1, name="flat")
 
 

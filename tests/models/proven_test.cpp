@@ -97,7 +97,9 @@ File attention(const Spelling& s) {
 File norm(const std::string& form, Type type = Type::f32) {
   File f;
   f.inputs = {{"x", type, {"rows", 6}}};
-  const auto axis = f.axes({form == "first-axis" ? 0 : -1}), two = f.scalar(2, type), epsilon = f.scalar(0x1p-10, type);
+  std::string axis = f.axes({form == "first-axis" ? 0 : -1});
+  if (form == "twice") axis = f("Reshape", {axis, f.axes({-1})});  // as torch exports it
+  const auto two = f.scalar(2, type), epsilon = f.scalar(0x1p-10, type);
   const bool rms = form.starts_with("rms");
   const auto difference = [&] { return f("Sub", {"x", f("ReduceMean", {"x", axis})}); };
   const std::string d = rms ? "x" : difference(), again = form == "twice" ? difference() : d;
