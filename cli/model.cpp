@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <limits>
 #include <optional>
@@ -27,6 +28,7 @@
 #include "report/package.hpp"
 #include "report/record.hpp"
 #include "report/text.hpp"
+#include "subjects/exported_program.hpp"
 #include "subjects/resolve.hpp"
 #include "subjects/started.hpp"
 
@@ -39,10 +41,24 @@ constexpr std::uintmax_t largest_model = std::uintmax_t{1} << 31;  // what proto
 constexpr std::uint64_t check_cases = 200;
 constexpr double fuzz_seconds = 30;
 
-std::string model_bytes(const fs::path& file) {
+bool is_program(const fs::path& file) { return file.extension() == ".pt2"; }
+
+ResolveOptions runtime_options(const Settings& settings, const fs::path& model) {
+  ResolveOptions options = resolve_options(settings);
+  if (!is_program(model)) return options;
+  // What `torch` asks, and the time that it takes to compile.
+  ::setenv("ATTEST_PROGRAM", fs::absolute(model).c_str(), 1);
+  constexpr std::chrono::minutes compiling{2};
+  if (!settings.text("timeout")) options.limits.call = options.limits.start = compiling;
+  return options;
+}
+
+// A graph; of a program the one that torch makes of it, with the lengths that it was exported for.
+ExportedProgram read_model_file(const Settings& settings, const fs::path& file) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) throw usage_error(fmt::format("{}: there is no such file", file.string()));
-  return engine::read_file(file, largest_model);
+  if (is_program(file)) return exported_program(file, runtime_options(settings, file));
+  return {engine::read_file(file, largest_model)};
 }
 
 // "onnxruntime", "onnxruntime:all", "script.py:O2": a runtime, and one of its builds or none.
@@ -79,12 +95,13 @@ models::Subject opened(const std::string& name, const ResolveOptions& options) {
 }
 
 // Those of --on, each runtime once.
-std::vector<models::Subject> subjects_of(const Settings& settings, const fs::path& logs) {
-  ResolveOptions options = resolve_options(settings);
+std::vector<models::Subject> subjects_of(const Settings& settings, const fs::path& model, const fs::path& logs) {
+  ResolveOptions options = runtime_options(settings, model);
   options.log_folder = logs;
   std::vector<models::Subject> subjects;
   std::vector<std::string> names;
-  for (const std::string& word : split_words(settings.text("on").value_or("onnxruntime"), ',')) {
+  for (const std::string& word :
+       split_words(settings.text("on").value_or(is_program(model) ? "torch" : "onnxruntime"), ',')) {
     const RuntimeWord named = runtime_word(word);
     const auto known = std::ranges::find(names, named.runtime);
     const auto at = static_cast<std::size_t>(known - names.begin());
@@ -106,8 +123,11 @@ std::vector<models::Subject> subjects_of(const Settings& settings, const fs::pat
   return subjects;
 }
 
-graph::Constraints constraints_of(const Settings& settings) {
+// `own`: what the model itself says.
+graph::Constraints constraints_of(const Settings& settings,
+                                  const std::vector<std::pair<std::string, std::string>>& own) {
   graph::Constraints constraints;
+  for (const auto& [axis, lengths] : own) graph::constrain(constraints, "size." + axis, lengths);
   for (const auto& [key, value] : settings.graph()) graph::constrain(constraints, key, value);
   for (const std::string& word : split_words(settings.text("constrain").value_or(""), ' ')) {
     const std::size_t equals = word.find('=');
@@ -140,7 +160,7 @@ void read_model_laws(const Settings& settings, models::CampaignOptions& options)
 }
 
 models::CampaignOptions options_of(const Settings& settings, const std::string& verb, const fs::path& model,
-                                   bool one_problem) {
+                                   const ExportedProgram& file, bool one_problem) {
   // What a single campaign of the engine knows and this one does not.
   refuse_keys(
       settings,
@@ -153,7 +173,7 @@ models::CampaignOptions options_of(const Settings& settings, const std::string& 
   models::CampaignOptions options;
   options.model = model;
   options.precision = graph::precision_from_text(settings.text("policy").value_or("literal"));
-  options.constraints = constraints_of(settings);
+  options.constraints = constraints_of(settings, file.lengths);
   options.jobs = read_jobs(settings);
   options.shrink_calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(1000));
   options.continue_after_failure = fuzz || one_problem || settings.flag("continue-after-failure");
@@ -194,26 +214,28 @@ std::string opening(const std::string& verb, const models::CampaignOptions& opti
 
 }  // namespace
 
-bool names_model(std::string_view subject) { return subject.ends_with(".onnx"); }
+bool names_model(std::string_view subject) { return subject.ends_with(".onnx") || subject.ends_with(".pt2"); }
 
 std::vector<Option> model_options() {
-  return {
-      {"on", "RUNTIME,...",
-       "of a model: onnxruntime, onnxruntime:LEVEL, openvino, or a script.py that declares a runtime (onnxruntime)"},
-      {"constrain", "KEY=VALUE ...",
-       "of a model: what its inputs may be, 'size.batch=1..8 values.mask=prefix,all role.kind=ids:2'; also [graph] "
-       "of attest.toml"}};
+  return {{"on", "RUNTIME,...",
+           "of a model: onnxruntime, onnxruntime:LEVEL, openvino, torch (of a program, .pt2), or a script.py that "
+           "declares a "
+           "runtime (onnxruntime; of a program torch)"},
+          {"constrain", "KEY=VALUE ...",
+           "of a model: what its inputs may be, 'size.batch=1..8 values.mask=prefix,all role.kind=ids:2'; also [graph] "
+           "of attest.toml"}};
 }
 
 void refuse_model_options(const Settings& settings) {
-  refuse_keys(settings, {"on", "constrain"}, "is for models: SUBJECT must be a file that ends with .onnx");
+  refuse_keys(settings, {"on", "constrain"}, "is for models: SUBJECT must be a file that ends with .onnx or .pt2");
 }
 
 int run_model(const Settings& settings, const std::string& verb, const std::string& model) {
   const auto problem = verb == "check" ? settings.text("problem") : std::nullopt;
   const Outputs outputs(settings);
-  models::CampaignOptions options = options_of(settings, verb, model, problem.has_value());
-  const models::Part part = models::part_of_file(model_bytes(model), model);
+  ExportedProgram file = read_model_file(settings, model);
+  models::CampaignOptions options = options_of(settings, verb, model, file, problem.has_value());
+  const models::Part part = models::part_of_file(std::move(file.onnx), model);
   const graph::Family family(*part.program, options.constraints);
   std::optional<graph::Problem> given;
   if (problem) {
@@ -222,7 +244,7 @@ int run_model(const Settings& settings, const std::string& verb, const std::stri
   }
   note_started(model);
   std::vector<models::Subject> subjects =
-      subjects_of(settings, options.folder.empty() ? fs::path() : options.folder / "logs");
+      subjects_of(settings, model, options.folder.empty() ? fs::path() : options.folder / "logs");
   options.interrupt = end_on_interrupt();
   const bool quiet = outputs.stdout_taken();
   if (!quiet) std::cout << opening(verb, options, subjects) << report::model_text(part, family, model) << std::flush;
@@ -268,7 +290,7 @@ models::Resolvers resolvers_of(const Settings& settings) {
   models::Resolvers resolvers;
   resolvers.model_bytes = [&settings, trusted](const models::Entry& entry) {
     const auto given = settings.text("subject");
-    return model_bytes(given ? fs::path(*given) : trusted(entry.model, "model", "--subject"));
+    return read_model_file(settings, given ? fs::path(*given) : trusted(entry.model, "model", "--subject")).onnx;
   };
   resolvers.runtime = [&settings, trusted](const models::Entry& entry) {
     const auto given = settings.text("on");
@@ -277,7 +299,8 @@ models::Resolvers resolvers_of(const Settings& settings) {
                              : external ? trusted(entry.runtime_file, "runtime", "--on").string()
                                         : entry.runtime;
     const Trust trust = given || external ? Trust::command_line : Trust::file;
-    return models::open_runtime(runtime_command(name, trust, resolve_options(settings)));
+    const fs::path model = settings.text("subject").value_or(entry.model.string());
+    return models::open_runtime(runtime_command(name, trust, runtime_options(settings, model)));
   };
   return resolvers;
 }

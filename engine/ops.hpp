@@ -6,6 +6,7 @@ namespace attest::engine {
 
 using ops::Aggregate;
 using ops::all_laws;
+using ops::all_ops;
 using ops::Candidate;
 using ops::Contract;
 using ops::Dimension;
@@ -18,6 +19,7 @@ using ops::forms_of;
 using ops::Law;
 using ops::law_named;
 using ops::Looked;
+using ops::NumbersOfValues;
 using ops::Op;
 using ops::output_of;
 using ops::Policy;
@@ -30,6 +32,8 @@ using ops::reset_groups;
 using ops::Rungs;
 using ops::seed_of;
 using ops::storage_of;
+using ops::Subgraph;
+using ops::SubgraphVerdict;
 using ops::Supports;
 using ops::to_json;
 using ops::to_text;

@@ -221,4 +221,11 @@ void cast(Step& step) {
   step.outputs.push_back(is_floating(x.type) ? cast_floats(step, x, to) : cast_integers(step, x, to));
 }
 
+// To the type of the other input, whose numbers do not matter.
+void cast_like(Step& step) {
+  const Array& x = step.in(0);
+  const Type to = step.in(1).type;
+  step.outputs.push_back(is_floating(x.type) ? cast_floats(step, x, to) : cast_integers(step, x, to));
+}
+
 }  // namespace attest::graph

@@ -63,6 +63,7 @@ void logical_and(Step& step);
 void logical_or(Step& step);
 void where(Step& step);
 void cast(Step& step);
+void cast_like(Step& step);
 void sign(Step& step);
 void round_up(Step& step);
 void round_down(Step& step);
@@ -95,6 +96,9 @@ void range(Step& step);
 void matrix_product(Step& step);
 void gemm(Step& step);
 void integer_product(Step& step);
+
+// attention.cpp
+void attention(Step& step);
 
 // quantising.cpp
 void quantize_linear(Step& step);

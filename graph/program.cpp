@@ -87,6 +87,10 @@ class Run {
       const auto& left = at(node.inputs.front()).shape;
       if (!left.empty()) terms = static_cast<double>(left.back());
     }
+    if (node.op == "Attention") {  // both products, of each row and key
+      const auto& k = at(node.inputs[1]).shape;
+      if (k.size() >= 2) terms = 2 * static_cast<double>(k[k.size() - 2]);
+    }
     double work = 0;
     for (const int value : node.outputs)
       if (value >= 0) work += terms * static_cast<double>(at(value).size());

@@ -129,6 +129,7 @@ class Uses {
       for (const Reader& reader : readers_[static_cast<std::size_t>(value)]) {
         const Node& node = *reader.node;
         if (node.op == "Softmax" && added) return true;
+        if (node.op == "Attention" && reader.input == 3) return true;
         const bool goes_on = node.op == "Add" || node.op == "Cast" || (node.op == "Where" && reader.input > 0) ||
                              (moves(node.op) && (reader.input == 0 || node.op == "Concat"));
         if (!goes_on) continue;

@@ -105,6 +105,15 @@ void Step::spread(Array& x) const {
   x = std::move(wide);
 }
 
+Array Step::part(void (*evaluate)(Step&), std::vector<const Array*> inputs,
+                 std::map<std::string, Attribute, std::less<>> attributes) {
+  const Node node{node_.name, node_.op, "", {}, {0}, std::move(attributes)};
+  Step inner(node, number_, opset_, lanes_, precision_, most_, std::move(inputs));
+  inner.place_ = ++parts_ << 16;  // noise of its own
+  evaluate(inner);
+  return std::move(inner.outputs.at(0));
+}
+
 void Step::round(Array& x) {
   if (!is_floating(x.type)) return;
   spread(x);

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,6 +51,10 @@ class Step {
   // One lane for each arithmetic.
   void spread(Array& x) const;
 
+  // What another operator gives, evaluated as a part of this node: its first output.
+  Array part(void (*evaluate)(Step&), std::vector<const Array*> inputs,
+             std::map<std::string, Attribute, std::less<>> attributes);
+
   // Results that are stored: rounded in every lane to the format that their type is computed in. Integers stay.
   void round(Array& x);
   // Values of an elementary function, see Arithmetic::function.
@@ -70,6 +75,7 @@ class Step {
   Index most_;
   std::vector<const Array*> inputs_;
   Place place_ = 0;
+  Place parts_ = 0;
 };
 
 }  // namespace attest::graph

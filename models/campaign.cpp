@@ -25,8 +25,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_findings = 16;
-constexpr double grace = 2;                  // seconds past the end of time that shrinking and localising may take
-constexpr double commit_every = 1;           // seconds
+constexpr double grace = 2;         // seconds past the end of time that shrinking and localising may take
+constexpr double commit_every = 1;  // seconds
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -179,7 +179,12 @@ class Campaign {
       if (!options_.law_glob.empty()) {
         if (glob_matches(options_.law_glob, law.name)) chosen.push_back(&law);
       } else {
-        (law.every_time || all || !options_.further ? chosen : rest).push_back(&law);
+        // Beside what is drawn, which stays the same with a law more.
+        const bool beside = law.asked == Law::Asked::beside && options_.further != 0 && mix(~bits) % 4 == 0;
+        if (law.asked == Law::Asked::always || beside || all || !options_.further)
+          chosen.push_back(&law);
+        else if (law.asked == Law::Asked::in_turn)
+          rest.push_back(&law);
       }
     }
     if (!options_.law_glob.empty() || all || !options_.further) return chosen;
@@ -260,6 +265,7 @@ class Campaign {
       counts.largest_t = std::max(counts.largest_t, result.t.value_or(0));
     }
     summary_.judged += result.judged;
+    summary_.proven += result.proven;
     summary_.undetermined += result.undetermined;
   }
 

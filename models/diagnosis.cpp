@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/cut.hpp"
+#include "models/proven.hpp"
 
 namespace attest::models {
 namespace {
@@ -27,6 +28,7 @@ Case Diagnosis::case_of(const graph::Problem& problem) const {
 bool Diagnosis::explains(const std::string& tensor, const Law& law, const Asking& asking,
                          const graph::Problem& problem) {
   if (tensor.empty()) return true;
+  if (law.ask == proven_bound) return picks_one_like(asking, tensor);
   const graph::Model& model = model_.program->model();
   const auto found = std::ranges::find(model.values, tensor);
   if (found == model.values.end()) return true;

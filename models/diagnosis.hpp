@@ -21,7 +21,8 @@ class Diagnosis {
   // What a process was asked, for failures that show after others alone.
   void remember(const Subject& subject, const std::string& level, const graph::Problem& problem);
 
-  // Whether a tensor, by name, is wrong by `law` on this problem, too, and nothing that it is made of is. Of none, which is a failure without a
+  // Whether a tensor, by name, is wrong by `law` on this problem, which fails, too, and nothing that it is made of is; of `proven-bound`, whether the part that fails
+  // is spelt as the one that gives it. Of none, which is a failure without a
   // place, nothing more is known than its key.
   bool explains(const std::string& tensor, const Law& law, const Asking& asking, const graph::Problem& problem);
   // Whether two findings by different laws are of one defect: the smallest problem of one fails by the law of the other, too, and there the first

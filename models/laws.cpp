@@ -15,6 +15,7 @@
 #include "graph/laws.hpp"
 #include "graph/raw.hpp"
 #include "graph/roles.hpp"
+#include "models/proven.hpp"
 
 namespace attest::models {
 namespace {
@@ -36,13 +37,6 @@ std::vector<Array> results(const Asking& asking, const Build& build, const graph
   Answer answer = asking.runtime.run(asking.problem.part(), build, feeds, room, on);
   if (answer.result.status != CallStatus::done) throw NoResult{answer.result};
   return std::move(answer.outputs);
-}
-
-LawResult skipped(std::string reason) {
-  LawResult result;
-  result.kind = VerdictKind::skip;
-  result.reason = std::move(reason);
-  return result;
 }
 
 std::string class_of(double got, double expected, bool integers) {
@@ -334,27 +328,37 @@ LawResult masked_positions(const Asking& asking, const std::vector<Array>& whole
 }
 
 constexpr Law laws[] = {
-    {"spread", "results lie where an ensemble of correct evaluations does", true, spread},
-    {"batch-alone", "a sample gives the same by itself", false, batch<BatchChange::alone>},
-    {"batch-permuted", "samples in another order give the same", false, batch<BatchChange::permuted>},
-    {"batch-duplicated", "a batch given twice gives the same twice", false, batch<BatchChange::duplicated>},
-    {"batch-padded", "samples of zeros behind a batch change nothing", false, batch<BatchChange::padded>},
-    {"masked-positions", "what stands where a mask leaves it out changes nothing", false, masked_positions},
-    {"repeat", "the same run gives the same again", false, repeat},
-    {"history", "a model that has answered other shapes gives what one compiled anew does", false, history},
-    {"threads", "another number of threads gives the same", false, threads},
-    {"levels-agree", "every level of optimisation gives what the first gives", false, levels_agree},
-    {"static-dynamic", "a model built for these lengths gives what one built for any does", false, static_dynamic},
-    {"constants-as-inputs", "weights handed over at each run give what weights in the file give", false,
+    {"spread", "results lie where an ensemble of correct evaluations does", Law::Asked::always, spread},
+    {"batch-alone", "a sample gives the same by itself", Law::Asked::in_turn, batch<BatchChange::alone>},
+    {"batch-permuted", "samples in another order give the same", Law::Asked::in_turn, batch<BatchChange::permuted>},
+    {"batch-duplicated", "a batch given twice gives the same twice", Law::Asked::in_turn,
+     batch<BatchChange::duplicated>},
+    {"batch-padded", "samples of zeros behind a batch change nothing", Law::Asked::in_turn, batch<BatchChange::padded>},
+    {"masked-positions", "what stands where a mask leaves it out changes nothing", Law::Asked::in_turn,
+     masked_positions},
+    {"repeat", "the same run gives the same again", Law::Asked::in_turn, repeat},
+    {"history", "a model that has answered other shapes gives what one compiled anew does", Law::Asked::in_turn,
+     history},
+    {"threads", "another number of threads gives the same", Law::Asked::in_turn, threads},
+    {"levels-agree", "every level of optimisation gives what the first gives", Law::Asked::in_turn, levels_agree},
+    {"static-dynamic", "a model built for these lengths gives what one built for any does", Law::Asked::in_turn,
+     static_dynamic},
+    {"constants-as-inputs", "weights handed over at each run give what weights in the file give", Law::Asked::in_turn,
      constants_as_inputs},
-    {"input-layout", "inputs that lie otherwise in memory give the same", false, input_layout},
+    {"input-layout", "inputs that lie otherwise in memory give the same", Law::Asked::in_turn, input_layout},
+    {"proven-bound", "parts that are an operation, by themselves, lie within its proven bound", Law::Asked::beside,
+     proven_bound},
 };
 static_assert(std::size(laws) <= 32, "condition.hpp keeps a bit of 32 for each");
 
 }  // namespace
 
 Case::Case(const Part& part, graph::Feeds feeds, graph::Precision precision, std::uint64_t seed)
-    : part_(part), feeds_(std::move(feeds)), ensemble_(*part.program, feeds_, std::move(precision), seed) {}
+    : part_(part),
+      feeds_(std::move(feeds)),
+      precision_(std::move(precision)),
+      seed_(seed),
+      ensemble_(*part.program, feeds_, precision_, seed) {}
 
 std::size_t Case::room() {
   std::size_t bytes = 0;
@@ -368,6 +372,13 @@ bool has_its_elements(const Array& array) {
   double elements = 1;
   for (const Index length : array.shape) elements *= static_cast<double>(length);
   return elements == static_cast<double>(array.floats.size() + array.integers.size());
+}
+
+LawResult skipped(std::string reason) {
+  LawResult result;
+  result.kind = VerdictKind::skip;
+  result.reason = std::move(reason);
+  return result;
 }
 
 std::string failure_key(std::string_view law, const LawResult& result) {

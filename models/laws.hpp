@@ -21,12 +21,16 @@ class Case {
   [[nodiscard]] const Part& part() const noexcept { return part_; }
   [[nodiscard]] const graph::Feeds& feeds() const noexcept { return feeds_; }
   [[nodiscard]] graph::Ensemble& ensemble() noexcept { return ensemble_; }
+  [[nodiscard]] const graph::Precision& precision() const noexcept { return precision_; }
+  [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
   // Bytes that the outputs of the whole problem hold. Throws Error(usage) as Program::run.
   std::size_t room();
 
  private:
   const Part& part_;
   graph::Feeds feeds_;
+  graph::Precision precision_;
+  std::uint64_t seed_;
   graph::Ensemble ensemble_;
 };
 
@@ -37,11 +41,14 @@ struct LawResult {
   std::string
       failure_class;  // of a failure: "finite", "nan", "shape", "integers"; of an error, its message without numbers
   std::optional<graph::Witness> witness;
-  double z = 0;             // the largest distance in deviations that was judged
-  std::optional<double> t;  // of `spread`
-  Index judged = 0, undetermined = 0;
-  std::vector<Picture> pictures{};  // of a failure, where they were asked for
+  double z = 0;                        // the largest distance in deviations that was judged
+  std::optional<double> t;             // of `spread`
+  Index judged = 0, undetermined = 0;  // of `spread`
+  Index proven = 0;                    // elements that were held to a proven bound
+  std::vector<Picture> pictures{};     // of a failure, where they were asked for
 };
+// Of a law that cannot be asked.
+LawResult skipped(std::string reason);
 // "spread/fail/finite": failures that have it in common are taken for one defect until something tells them apart.
 std::string failure_key(std::string_view law, const LawResult& result);
 
@@ -56,8 +63,9 @@ struct Asking {
 
 struct Law {
   std::string_view name;
-  std::string_view says;    // one sentence
-  bool every_time = false;  // else in turn with others
+  std::string_view says;  // one sentence
+  // Of every run; of some, that are drawn with others; of one run in four, whatever else is drawn.
+  enum class Asked : std::uint8_t { always, in_turn, beside } asked = Asked::in_turn;
   // `whole`: what the build gives on the problem, which is done.
   LawResult (*ask)(const Asking& asking, const std::vector<graph::Array>& whole);
 };

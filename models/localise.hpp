@@ -19,7 +19,7 @@ struct Place {
       false;  // the rest of the graph, evaluated rightly from that tensor as the runtime has it, gives what came out
   LawResult result;  // of the prefix
   // The shortest segment that fails when it is fed with right tensors; none where only longer ones than are tried do, and of laws other
-  // than `spread`.
+  // than `spread` and `proven-bound`.
   struct Segment {
     std::vector<std::string> nodes;  // "weights (Softmax)", in the order of evaluation
     graph::Model model;
@@ -39,7 +39,7 @@ struct PlaceLimits {
   std::optional<std::string> stops_as{};
 };
 
-// What a law that fails on a case comes to on its parts, by the same build of the same runtime. nullopt where no prefix fails: the whole
+// What a law that fails on a case comes to on its parts, by the same build of the same runtime; of `proven-bound` the part itself, which is asked alone. nullopt where no prefix fails: the whole
 // graph alone does, or limits end the search. Throws as ask().
 std::optional<Place> localise(const Law& law, const Asking& asking, const graph::Precision& precision,
                               std::uint64_t seed, const PlaceLimits& limits = {});

@@ -136,9 +136,16 @@ Finding finding_from_json(const json& object) {
 }
 
 ordered_json state_to_json(const Summary& summary) {
-  ordered_json state{{"model", summary.model.string()},      {"cases", summary.cases},   {"runs", summary.runs},
-                     {"seconds", summary.seconds},           {"judged", summary.judged}, {"untold", summary.untold},
-                     {"undetermined", summary.undetermined}, {"slow", summary.slow},     {"skipped", summary.skipped}};
+  ordered_json state{{"model", summary.model.string()},
+                     {"cases", summary.cases},
+                     {"runs", summary.runs},
+                     {"seconds", summary.seconds},
+                     {"judged", summary.judged},
+                     {"untold", summary.untold},
+                     {"undetermined", summary.undetermined},
+                     {"slow", summary.slow},
+                     {"skipped", summary.skipped},
+                     {"proven", summary.proven}};
   state["laws"] = ordered_json::object();
   for (const auto& [law, counts] : summary.laws) {
     ordered_json& one = state["laws"][law];
@@ -165,6 +172,7 @@ void state_from_json(const json& state, Summary& summary) {
   summary.seconds = state.at("seconds").get<double>();
   summary.judged = state.at("judged").get<std::int64_t>();
   summary.undetermined = state.at("undetermined").get<std::int64_t>();
+  summary.proven = state.value("proven", std::int64_t{0});
   summary.untold = state.at("untold").get<std::uint64_t>();
   summary.slow = state.at("slow").get<std::uint64_t>();
   summary.skipped = state.at("skipped").get<Reasons>();

@@ -38,9 +38,9 @@ struct Finding {
   Build build;
   LawResult result;  // of the smallest problem
   std::optional<Place> place;
-  std::vector<graph::Problem> after;   // what a process must be asked before
-  bool flaky = false;                  // shown once, and neither by a fresh process nor by what went before
-  std::set<std::string> also;          // laws
+  std::vector<graph::Problem> after;  // what a process must be asked before
+  bool flaky = false;                 // shown once, and neither by a fresh process nor by what went before
+  std::set<std::string> also;         // laws
   // Of failures by other laws that are of the same defect: their keys, and the first wrong tensor as those laws see it, or none.
   std::map<std::string, std::string> others{};
   std::filesystem::path reproducer;    // empty: nowhere
@@ -55,13 +55,14 @@ struct Summary {
   std::uint64_t resumed = 0;                    // cases of it that an earlier run had done
   double seconds = 0;
   bool interrupted = false;
-  std::int64_t judged = 0, undetermined = 0;
+  std::int64_t judged = 0, undetermined = 0;  // elements of outputs, by `spread`
+  std::int64_t proven = 0;                    // of parts, held to proven bounds
   std::map<std::string, LawCounts> laws;
   std::vector<Finding> findings;
   std::uint64_t untold = 0;  // failures past the most findings that are told apart
   std::uint64_t slow = 0;    // runs that passed the time limit, and did not in a fresh process
   std::map<std::string, std::uint64_t>
-      skipped;  // problems that the graph itself does not take, by reason, numbers as N
+      skipped;                         // problems that the graph itself does not take, by reason, numbers as N
   std::optional<Coverage> coverage{};  // of a campaign that has a folder
 
   // 1 with a finding; 3 where nothing was judged.

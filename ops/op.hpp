@@ -25,6 +25,7 @@
 #include "ops/problem.hpp"
 #include "ops/reading.hpp"
 #include "ops/shrink.hpp"
+#include "ops/subgraph.hpp"
 #include "ops/supports.hpp"
 #include "oracle/calibration.hpp"
 #include "properties/property.hpp"
@@ -274,6 +275,8 @@ class Op {
   [[nodiscard]] virtual PythonReference python(const Exchange& exchange, const Contract& contract) const;
   // What the call is in ONNX: spelt out in the ways that models do, and as one node where that says the same. Throws Error(usage) for a call that no such graph says.
   [[nodiscard]] virtual std::vector<NamedGraph> graphs(const Exchange& exchange, const Contract& contract) const;
+  // The parts of a graph that are this operation, in the order of evaluation.
+  [[nodiscard]] virtual std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections&) const { return {}; }
   // The sentences of a subject's documents that bear on a problem and on `promises`, keys of the contract.
   [[nodiscard]] virtual std::vector<Quote> quotes_on(std::span<const Quote> documents, const Problem& problem,
                                                      std::span<const std::string_view> promises) const;

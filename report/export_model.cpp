@@ -18,6 +18,7 @@ using graph::Type;
 
 constexpr std::size_t most_literal = 4096;   // numbers of inputs and of what is expected
 constexpr std::size_t most_constants = 512;  // numbers of weights
+constexpr std::string_view proven = "proven-bound";
 
 std::string in_quotes(std::string_view text) {
   std::string literal = "'";
@@ -97,7 +98,8 @@ std::string node_code(const graph::Node& node, const graph::Model& model) {
 }
 
 std::string onnx_type(Type type) {
-  constexpr std::string_view types[] = {"FLOAT16", "BFLOAT16", "FLOAT", "DOUBLE", "INT32", "INT64", "BOOL"};
+  constexpr std::string_view types[] = {"FLOAT16", "BFLOAT16", "FLOAT", "DOUBLE", "INT32",
+                                        "INT64",   "BOOL",     "UINT8", "INT8"};
   return fmt::format("TensorProto.{}", types[static_cast<int>(type)]);
 }
 
@@ -190,7 +192,12 @@ std::string run_code(const ExportedModel& exported) {
   return {};
 }
 
-std::string sentence_of(std::string_view law) {
+bool is_part(const ExportedModel& exported) { return exported.exhibit.name == "segment"; }
+
+std::string sentence_of(const ExportedModel& exported) {
+  const std::string_view law = exported.entry.law;
+  if (law == proven && is_part(exported))
+    return "# that interval is proven of what this graph computes; the deviations below say less\n";
   return law == "spread"
              ? ""
              : "# this law judges further runs that it derives from the problem; what follows is the problem itself\n";
@@ -198,7 +205,7 @@ std::string sentence_of(std::string_view law) {
 
 // "size.batch=2 ..." apart, whether the graph is a part and which.
 std::string what_it_is(const ExportedModel& exported) {
-  if (exported.exhibit.name != "segment") return "the whole model";
+  if (!is_part(exported)) return "the whole model";
   return fmt::format("{} of {}, fed with right tensors", fmt::join(exported.entry.segment, ", "),
                      exported.entry.model.filename().string());
 }
@@ -219,7 +226,7 @@ std::string python_script(const ExportedModel& exported) {
   std::string code = ascii_line(fmt::format("# {} fails {}, version {}, build {}", entry.runtime, entry.law,
                                             entry.version, to_text(entry.build))) +
                      "\n";
-  code += "# seen: " + ascii_line(entry.reason) + "\n" + sentence_of(entry.law);
+  code += "# seen: " + ascii_line(entry.reason) + "\n" + sentence_of(exported);
   code += "# graph: " + ascii_line(what_it_is(exported)) + "\n# problem: " + ascii_line(entry.problem) + "\n";
   std::string body = graph_code(exported) + "feeds = {";
   for (const auto& [name, feed] : exhibit.feeds)
@@ -270,21 +277,29 @@ std::string python_script(const ExportedModel& exported) {
 
 std::string issue_text(const ExportedModel& exported, std::string_view system) {
   const models::Entry& entry = exported.entry;
-  const bool part = exported.exhibit.name == "segment";
+  const bool part = is_part(exported);
   std::string text =
       fmt::format("# {}, {}: {}\n\n## What happens\n\n", ascii_line(entry.runtime), ascii_line(to_text(entry.build)),
                   entry.key.find("/fail/") != std::string::npos ? "wrong result" : ascii_line(entry.key));
   text += fmt::format("{}.\n\n", ascii_line(entry.reason));
-  if (!entry.tensor.empty())
+  if (!entry.tensor.empty() && entry.law == proven)
+    text += fmt::format("It ends with `{}`, which {} gives.\n\n", ascii_line(entry.tensor), ascii_line(entry.op));
+  else if (!entry.tensor.empty())
     text += fmt::format(
         "The first tensor that is wrong as the only output of the graph up to it is `{}`, which {} gives.\n\n",
         ascii_line(entry.tensor), ascii_line(entry.op));
   text += "## What is expected\n\n";
-  text += fmt::format(
-      "The law `{}`. Correct evaluations of this graph, that round at every node and add up in any order, lie within a "
-      "few deviations of the numbers below; "
-      "none of thousands that were tried was ten deviations away (no proof).\n\n",
-      ascii_line(entry.law));
+  if (entry.law == proven && part)
+    text +=
+        "The numbers within the interval above: what an implementation that computes as it promises can return of this "
+        "graph is bounded, by proof, whatever the order of its sums. The script prints how far the result is from the "
+        "right one, in deviations of a few correct evaluations, which say less.\n\n";
+  else
+    text += fmt::format(
+        "The law `{}`. Correct evaluations of this graph, that round at every node and add up in any order, lie within "
+        "a few deviations of the numbers below; none of thousands that were tried was ten deviations away (no "
+        "proof).\n\n",
+        ascii_line(entry.law));
   text += fmt::format("## To reproduce\n\nThe graph is {}.\n\n```python\n{}```\n\n", ascii_line(what_it_is(exported)),
                       python_script(exported));
   text += fmt::format("## What was tried\n\n- {}\n- Quote here what the documents promise.\n",

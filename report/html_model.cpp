@@ -125,8 +125,12 @@ std::string header_html(const json& record) {
   text += ".</p>\n<p class=\"soft\">" + escaped(joined(record.at("subjects"), "", 20)) + "</p>\n";
   text += fmt::format(
       "<p class=\"soft\">{} output elements were held against an ensemble of correct evaluations of the graph: a "
-      "verdict is statistical, and no proof.</p>\n",
-      grouped(count_of(record, "elements")));
+      "verdict is statistical, and no proof.{}</p>\n",
+      grouped(count_of(record, "elements")),
+      record.value("proven", std::int64_t{0}) > 0
+          ? fmt::format(" {} elements of parts by themselves were held against proven bounds.",
+                        grouped(count_of(record, "proven")))
+          : "");
   if (record.value("interrupted", false))
     text += "<p class=\"warning\">The campaign was interrupted: this is not all.</p>\n";
   if (record.contains("unfinished")) text += "<p class=\"warning\">" + escaped(said(record, "unfinished")) + "</p>\n";

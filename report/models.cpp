@@ -69,8 +69,12 @@ std::string law_table(const Summary& summary) {
 std::string place_text(const Finding& finding) {
   if (!finding.place) return {};
   const auto& place = *finding.place;
+  const std::string giver = place.node.empty() ? "a node" : "'" + place.node + "'";
+  if (finding.law == "proven-bound")
+    return fmt::format("{}, that {} gives ({}), is where the part ends, one of {} of which a bound is proven",
+                       place.tensor, giver, place.op, place.of);
   return fmt::format("{}, that {} gives ({}), is the first of {} tensors that is wrong as the only output{}",
-                     place.tensor, place.node.empty() ? "a node" : "'" + place.node + "'", place.op, place.of,
+                     place.tensor, giver, place.op, place.of,
                      finding.law == "spread" && finding.result.kind == VerdictKind::fail
                          ? (place.explains ? "; it explains what came out" : "; it does not explain what came out")
                          : "");
@@ -212,6 +216,9 @@ std::string summary_text(const Summary& summary) {
   if (summary.undetermined > 0)
     text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(summary.undetermined)));
   text += "\n";
+  if (summary.proven > 0)
+    text += fmt::format("  {} elements of parts by themselves against proven bounds\n",
+                        grouped(static_cast<std::uint64_t>(summary.proven)));
   if (!summary.skipped.empty())
     text +=
         fmt::format("  skipped, as the graph does not take them: {}{}\n", most_frequent(summary.skipped),
@@ -307,7 +314,8 @@ ordered_json summary_json(const Summary& summary) {
                       {"seconds", summary.seconds},
                       {"interrupted", summary.interrupted},
                       {"elements", summary.judged},
-                      {"undetermined", summary.undetermined}};
+                      {"undetermined", summary.undetermined},
+                      {"proven", summary.proven}};
   object["verdicts"] = ordered_json::object();
   for (const auto& [law, counts] : summary.laws) object["verdicts"][law] = json_of(counts);
   object["findings"] = ordered_json::array();

@@ -220,13 +220,22 @@ WorkerCommand runtime_command(std::string_view text, Trust trust, const ResolveO
   const fs::path shipped = python_folder() / "attest" / "runtimes" / (target + ".py");
   if (!script && !(plain && fs::is_regular_file(shipped, ignored)))
     throw usage_error("there is no runtime of models '" + one_line(text) +
-                      "': it is onnxruntime, openvino, or a script.py that declares one (docs/graphs.md)");
+                      "': it is onnxruntime, openvino, torch (of a program that torch exported), or a script.py that "
+                      "declares one (docs/graphs.md)");
   return {python_worker("runtime:" + target, options),
           target,
           log_for("runtime-" + target, options.log_folder),
           options.limits,
           script ? target : std::string(),
           options.ways};
+}
+
+WorkerCommand export_command(const fs::path& program, const ResolveOptions& options) {
+  WorkerCommand command{{}, program.string(), log_for("exported-program", options.log_folder), options.limits};
+  command.argv = python_worker("exported", options);
+  command.argv.push_back(program.string());
+  command.argv.push_back((private_folder() / fmt::format("exported-{}.onnx", ::getpid())).string());
+  return command;
 }
 
 std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, const ResolveOptions& options) {

@@ -43,6 +43,9 @@ std::optional<PythonTarget> python_target(std::string_view text, const ResolveOp
 // command line alone. Throws Error(usage) for a text that names neither; Error(no_subject) if there is no such script.
 WorkerCommand runtime_command(std::string_view text, Trust trust, const ResolveOptions& options);
 
+// How the explicit graph of a program that torch exported is made (exported_program.hpp): the last word is the file that is written.
+WorkerCommand export_command(const std::filesystem::path& program, const ResolveOptions& options);
+
 // The Python that asks what a shipped adapter in C++ asks, in the end of an exported script; nullopt where there is none.
 std::optional<std::filesystem::path> plugin_adapter_script(std::string_view text);
 

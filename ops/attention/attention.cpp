@@ -255,6 +255,9 @@ class Attention final : public Op {
   [[nodiscard]] std::string options_in_words(const Exchange& exchange) const override {
     return of_attention::options_in_words(exchange);
   }
+  [[nodiscard]] std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph) const override {
+    return of_attention::subgraphs(graph);
+  }
   [[nodiscard]] PythonReference python(const Exchange& exchange, const ops::Contract& contract) const override {
     return of_attention::python(exchange, contract.as<Contract>());
   }

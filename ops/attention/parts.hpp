@@ -57,6 +57,9 @@ std::vector<Trait> traits();
 // more than 4,096 numbers.
 std::optional<Problem> recorded(const attest_attention& call, const Problem* like = nullptr);
 
+// ---- subgraph.cpp
+std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph);
+
 // ---- canaries.cpp
 std::vector<Problem> canaries(const Supports& supports, Format dtype);
 

@@ -220,6 +220,9 @@ class LayerNorm final : public Op {
   [[nodiscard]] std::string options_in_words(const Exchange& exchange) const override {
     return of_layer_norm::options_in_words(exchange);
   }
+  [[nodiscard]] std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph) const override {
+    return of_layer_norm::subgraphs(graph);
+  }
   [[nodiscard]] PythonReference python(const Exchange& exchange, const ops::Contract& contract) const override {
     return of_layer_norm::python(exchange, contract.as<Contract>());
   }

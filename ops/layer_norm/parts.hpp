@@ -47,6 +47,8 @@ PythonReference python(const Exchange& exchange, const Contract& contract);
 const std::vector<SavedWord>& saved_words();
 SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
                      const Policy& policy, const SavedWords& words);
+// ---- subgraph.cpp
+std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph);
 // ---- reading.cpp
 std::unique_ptr<Reading> reading(const attest_layer_norm& call);
 

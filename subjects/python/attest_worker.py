@@ -3,7 +3,10 @@ import json
 import sys
 
 try:
-    from attest.worker import main
+    if sys.argv[1:2] == ["exported"]:
+        from attest.exported_program import main
+    else:
+        from attest.worker import main
 except ImportError as error:  # numpy is not there: the one answer that does not need it
     sys.stdin.readline()
     print(json.dumps({"protocol": 1, "message": "error", "error": f"{sys.executable} cannot run Python subjects: {error}; "

@@ -61,7 +61,7 @@ class Model(Cli):
             self.assertEqual((summary["cases"], summary["runs"], summary["findings"]), (12, 48, []))
             self.assertEqual(set(summary["verdicts"]), {"spread", "batch-alone", "batch-permuted", "batch-duplicated", "batch-padded",
                                                         "masked-positions", "repeat", "history",
-                                                        "threads", "levels-agree", "static-dynamic", "constants-as-inputs", "input-layout"})
+                                                        "threads", "levels-agree", "static-dynamic", "constants-as-inputs", "input-layout", "proven-bound"})
             self.assertEqual(summary["verdicts"]["input-layout"].get("pass"), 48)
             self.assertIn("every law held", done.stdout)
             self.assertLess(summary["verdicts"]["spread"]["largest_z"], 10)
@@ -119,6 +119,15 @@ class Model(Cli):
                 self.assertEqual(finding["key"], "constants-as-inputs/fail/finite")
                 self.assertEqual((finding["levels"], finding["passes_at"]), (["all", "basic", "extended"], ["disabled"]))
             self.assertEqual(bool(summary["findings"]), status == 1)
+
+    def test_a_program_of_torch_without_torch_says_what_to_do(self):
+        if importlib.util.find_spec("torch") is not None:
+            self.skipTest("torch is installed: torch_program_test.py")
+        (self.cwd / "program.pt2").write_text("of whatever")
+        done = self.attest("check", "program.pt2")
+        self.assertEqual(done.returncode, 4, done.stdout)
+        self.assertRegex(done.stderr, "^attest: program.pt2: .* cannot export it: No module named 'torch'; install torch and onnxscript there, or name another interpreter with --python\n$")
+        self.assertEqual(self.attest("check", "absent.pt2").returncode, 2)
 
     def test_a_runtime_of_ones_own(self):
         shutil.copy(ROOT / "examples" / "model_runtime.py", self.cwd)

@@ -235,6 +235,18 @@ def quantising():
     case("MatMulInteger", large, RNG.integers(0, 256, (4, 2)).astype(np.uint8), np.uint8(7), name="bare")
 
 
+def fused():
+    q, k, v = normal(2, 4, 3, 5), normal(2, 2, 6, 5), normal(2, 2, 6, 3)
+    case("Attention", q, k, v, opset=23, name="grouped")
+    case("Attention", q, k, v, normal(2, 1, 3, 6), opset=23, scale=0.25, name="added")
+    case("Attention", q, k, v, np.arange(18).reshape(3, 6) % 4 != 1, opset=23, name="flags")
+    case("Attention", q, k, v, opset=23, is_causal=1, name="causal")
+    flat = lambda x: x.transpose(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1)
+    case("CastLike", np.array([1.7, -1.7, 2.5]), ints(0), opset=19, name="integers")
+    case("CastLike", ints(0, -3, 9), normal(2), opset=19, name="floats")
+    case("Attention", flat(q), flat(k), flat(v), normal(3, 6), opset=23, q_num_heads=4, kv_num_heads=2, is_causal=1, name="flat")
+
+
 def differs(x, y):
     if x.dtype.kind == "f" and x.shape == y.shape:
         return not np.allclose(x, y, rtol=1e-12, atol=1e-12, equal_nan=True)
@@ -251,7 +263,7 @@ def main(arguments):
                 wrong.append(one["name"])
         print(f"onnx {onnx.__version__}: differ: {', '.join(wrong) or 'none'}")
         return 1 if wrong else 0
-    for make in (elementwise, moving, making, sums, quantising):
+    for make in (elementwise, moving, making, sums, quantising, fused):
         make()
     with open(arguments[0], "w") as out:
         out.write('{"onnx": "%s", "cases": [\n' % onnx.__version__)

@@ -1,6 +1,7 @@
 // Prints, for the graphs of tests/graph/models, how far emulated runtimes and planted faults lie from the reference: what the
 // thresholds and docs/graphs.md rest on.
-// Usage: graph_survey [PROBLEMS [SEED [LONGEST]]]; LONGEST: of every open axis, where errors are few and shared
+// Usage: graph_survey [PROBLEMS [SEED [LONGEST [PRECISION]]]]; LONGEST: of every open axis, where errors are few and shared. Of another precision than
+// `literal` graphs in f16 alone are asked, of runtimes that keep it; and one that keeps f16 inside, as the file has it, is a fault, too.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -20,8 +21,11 @@ int main(int count, char** words) {
   constexpr attest::Index most = 2048;  // elements of an input
   const std::uint64_t seed = count > 2 ? std::strtoull(words[2], nullptr, 10) : 1;
   const attest::Index longest = count > 3 ? std::strtoll(words[3], nullptr, 10) : longest_size;
+  const Precision precision = precision_from_text(count > 4 ? words[4] : "literal");
+  const bool literal = precision.name == "literal";
   for (const std::string& name : test::models()) {
     const Program program(test::model(name));
+    if (!literal && program.model().inputs[0].type != Type::f16) continue;
     const Family family(program);
     struct Worst {
       double z = 0, t = 0, of_limit = 0;
@@ -42,25 +46,25 @@ int main(int count, char** words) {
       Problem problem = family.draw(seed, i, most);
       for (auto& axis : problem.sizes) axis.second = 1 + (axis.second - 1) % longest;
       const Feeds feeds = family.feeds(problem);
-      const Precision literal;
-      Ensemble ensemble(program, feeds, literal, i);
+      Ensemble ensemble(program, feeds, precision, i);
       for (const auto& [kind, how] : test::runtimes()) {
-        const auto out = results_by(program, feeds, *careless(how), literal);
+        const auto out = results_by(program, feeds, *careless(how), precision);
         const auto before = std::chrono::steady_clock::now();
         const auto judged = ensemble.judge(out);
         seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
         take(conforming[kind], judged);
       }
-      const auto sound = results_by(program, feeds, *nearest(), literal);
-      for (const auto& fault : test::faults()) {
-        const auto planted = fault.plant(program.model());
-        if (!planted) continue;
-        const auto out = results_by(Program(*planted), feeds, *nearest(), literal);
+      const auto sound = results_by(program, feeds, *nearest(), precision);
+      const auto plant = [&](const std::string& fault, const std::vector<Array>& out) {
         bool changed = false;
         for (std::size_t o = 0; o < out.size(); ++o) changed = changed || out[o].floats != sound[o].floats;
-        faulty[fault.name].changed += changed;
-        if (changed) take(faulty[fault.name], ensemble.judge(out));
-      }
+        faulty[fault].changed += changed;
+        if (changed) take(faulty[fault], ensemble.judge(out));
+      };
+      for (const auto& fault : test::faults())
+        if (const auto planted = fault.plant(program.model()))
+          plant(fault.name, results_by(Program(*planted), feeds, *nearest(), precision));
+      if (!literal) plant("f16-inside", results_by(program, feeds, *nearest(), {}));
     }
     fmt::print("{}: {:.2f} ms a problem for all ensembles\n", name, 1e3 * seconds / static_cast<double>(problems));
     for (const auto& [kind, w] : conforming)

@@ -59,7 +59,7 @@ class RunScript(unittest.TestCase):
         for name in ("core/a.cpp", "CMakeLists.txt", "CMakePresets.json"):
             (self.house / name).touch()
         for name in ("requirements.txt", *(f"requirements-{n}.txt" for n in (
-                "onnxruntime", "torch", "openvino", "jax", "keras", "keras-tensorflow", "keras-torch", "paddle", "mlx"))):
+                "onnxruntime", "torch", "torch-program", "openvino", "jax", "keras", "keras-tensorflow", "keras-torch", "paddle", "mlx"))):
             (self.house / "subjects/python" / name).write_text(f"numpy==1\n{name[13:-4]}==1\n")
         for name in ("ggml", "onednn"):
             (self.house / "subjects/adapters" / name).mkdir(parents=True)
@@ -289,6 +289,8 @@ class RunScript(unittest.TestCase):
         self.assertRegex(self.pip_calls(), r"-r .*requirements-torch.txt\n")
         self.assertEqual(self.call("fuzz", "torch:math")[2], "")
         self.assertEqual(self.call("fuzz", "torch-cuda:flash")[2], "")
+        self.assertIn("PyTorch may not be in build/.venv yet", self.call("fuzz", "model.pt2")[2])
+        self.assertRegex(self.pip_calls(), r"-r .*requirements-torch-program.txt\n")
         self.assertIn("about 3 GB", self.call("fuzz", "jax-cuda:sdpa")[2])
         self.assertRegex(self.pip_calls(), r"requirements-jax-cuda.txt\n")
         self.assertIn("80 MB to download", self.call("fuzz", "openvino:sdpa")[2])

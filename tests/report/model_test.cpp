@@ -6,14 +6,18 @@
 
 #include "core/error.hpp"
 #include "engine/file.hpp"
+#include "graph/read.hpp"
 #include "models/campaign.hpp"
+#include "models/exhibit.hpp"
 #include "report/ci.hpp"
+#include "report/export_model.hpp"
 #include "report/html.hpp"
 #include "report/markup.hpp"
 #include "report/models.hpp"
 #include "report/record.hpp"
 #include "tests/engine/temporary_folder.hpp"
 #include "tests/graph/draw.hpp"
+#include "tests/graph/onnx_file.hpp"
 #include "tests/models/planted.hpp"
 
 namespace attest::report {
@@ -172,6 +176,33 @@ TEST_F(ModelReport, KeepsTextText) {
   EXPECT_EQ(page.find("<script"), std::string::npos);
   EXPECT_EQ(xml.find("<script"), std::string::npos);
   EXPECT_GE(count(page, "&lt;script&gt;alert(1)"), 14u);
+}
+
+// Of a part with a proven bound scripts and drafts do not say that nothing is proven; tensors of 8 bits have a type.
+TEST(ModelExport, SaysWhatIsProvenAndNamesEveryType) {
+  graph::test::File f;
+  f.inputs = {{"x", graph::Type::f32, {"n"}}};
+  f("QuantizeLinear", {"x", f.scalar(0.5), f.constant(graph::integers(graph::Type::u8, {}, {7}))}, {}, "y");
+  f.outputs = {"y"};
+  const models::Part part = models::part_of_model(graph::read_model(f.bytes(), "m"));
+  models::Entry entry;
+  entry.runtime = "onnxruntime";
+  entry.build.level = "all";
+  entry.policy = "literal";
+  entry.law = "proven-bound";
+  entry.reason = "y[0] = 1, expected 2, permitted 2 .. 2, the proven bound of attention";
+  entry.problem = "size.n=2 values.x=normal seed=1";
+  entry.key = "proven-bound/fail/finite";
+  models::Exhibit exhibit = whole_of(entry, part, nullptr);
+  const auto script = [&] { return python_script({entry, exhibit, "m.onnx"}); };
+  const auto draft = [&] { return issue_text({entry, exhibit, "m.onnx"}, "Linux"); };
+  EXPECT_NE(script().find("'y', TensorProto.UINT8, None"), std::string::npos) << script();
+  EXPECT_EQ(script().find("that interval is proven"), std::string::npos);  // of the whole nothing is
+  EXPECT_NE(draft().find("(no proof)"), std::string::npos);
+  exhibit.name = "segment";
+  EXPECT_NE(script().find("that interval is proven"), std::string::npos);
+  EXPECT_EQ(draft().find("(no proof)"), std::string::npos);
+  EXPECT_NE(draft().find("is bounded, by proof"), std::string::npos);
 }
 
 // Rows lie below each other and columns side by side, whatever lengths are 1.

@@ -1,0 +1,45 @@
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "graph/model.hpp"
+
+namespace attest::graph {
+
+// Who gives and who reads each value of a model, which must live as long.
+class Connections {
+ public:
+  explicit Connections(const Model& model);
+  [[nodiscard]] const Model& model() const noexcept { return model_; }
+
+  // The node that gives a value; of this one of ONNX's own operators, if it is one. nullptr where there is none; a value may be -1.
+  [[nodiscard]] const Node* giver(int value) const;
+  [[nodiscard]] const Node* giver(int value, std::string_view op) const;
+  // The only node that reads a value, if it is one of this operator and the value no output of the graph.
+  [[nodiscard]] const Node* only_reader(int value, std::string_view op) const;
+
+  // What stands in the file, as an initialiser or a node Constant, perhaps in another shape; nullptr for what is computed.
+  [[nodiscard]] const Array* constant(int value) const;
+  [[nodiscard]] bool is_number(int value, double number) const;
+  // Whether it hangs on no input.
+  [[nodiscard]] bool is_constant(int value) const;
+  // Whether it may be a tensor of one element and hangs on no input's numbers. Of what is computed, of the width of heads say, its size shows when it is
+  // evaluated.
+  [[nodiscard]] bool may_be_single(int value) const;
+  // `value` before Transpose, and Reshape to a shape that stays.
+  [[nodiscard]] int before_moves(int value) const;
+
+ private:
+  const Model& model_;
+  // By value.
+  std::vector<const Node*> givers_;
+  std::vector<std::vector<const Node*>> readers_;
+  std::vector<bool> constant_, of_shapes_;
+};
+
+// ONNX's own.
+inline bool is_own(const Node& node) { return node.domain.empty() || node.domain == "ai.onnx"; }
+// An attribute; `otherwise` where there is none of that kind.
+Index integer_of(const Node& node, std::string_view attribute, Index otherwise);
+
+}  // namespace attest::graph

@@ -1,0 +1,199 @@
+#include "models/proven.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <ranges>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/digest.hpp"
+#include "core/rng.hpp"
+#include "engine/ops.hpp"
+#include "graph/cut.hpp"
+#include "graph/emulated.hpp"
+#include "graph/raw.hpp"
+
+namespace attest::models {
+namespace {
+
+using engine::NumbersOfValues;
+using graph::Array;
+using graph::Model;
+
+// A subgraph on a problem of its graph: right numbers, and the part as a model of its own.
+class AskedPart {
+ public:
+  AskedPart(const Model& model, const engine::Subgraph& subgraph, const graph::Feeds& feeds,
+            const graph::Precision& precision)
+      : output_(subgraph.output) {
+    Model open = prefix(model, subgraph.output);
+    open.outputs.clear();
+    std::vector<int> wanted = subgraph.fed;
+    wanted.insert(wanted.end(), subgraph.judged_by.begin(), subgraph.judged_by.end());
+    wanted.push_back(subgraph.output);
+    for (const int value : wanted) {
+      if (const auto constant = model.constants.find(value); constant != model.constants.end())
+        numbers_.emplace(value, constant->second);
+      else if (const auto input = std::ranges::find(model.inputs, value, &graph::Input::value);
+               input != model.inputs.end())
+        numbers_.emplace(value, feeds.at(input->name));
+      else if (std::ranges::find(open.outputs, value, &graph::Output::value) == open.outputs.end())
+        open.outputs.push_back({model.values[static_cast<std::size_t>(value)], value});
+    }
+    const std::vector<graph::Output> outputs = open.outputs;
+    const graph::Program program(std::move(open));
+    const auto nearest = graph::nearest();
+    auto results = graph::results_by(program, graph::feeds_of(program.model(), feeds), *nearest, precision);
+    for (std::size_t i = 0; i < outputs.size(); ++i) numbers_.insert_or_assign(outputs[i].value, std::move(results[i]));
+
+    std::vector<graph::Input> fed;
+    for (const int value : subgraph.fed)
+      if (std::ranges::find(model.inputs, value, &graph::Input::value) == model.inputs.end())
+        fed.push_back(graph::input_in_place_of(model, value, numbers_.at(value)));
+    Model cut = segment(model, fed, subgraph.output);
+    for (graph::Output& output : cut.outputs) graph::state(output, numbers_.at(subgraph.output));
+    for (const graph::Input& input : cut.inputs)
+      feeds_.emplace(input.name, numbers_.contains(input.value) ? numbers_.at(input.value) : feeds.at(input.name));
+    part_ = part_of_model(cut);
+  }
+
+  [[nodiscard]] const Part& part() const noexcept { return part_; }
+  [[nodiscard]] const graph::Feeds& feeds() const noexcept { return feeds_; }
+  [[nodiscard]] const NumbersOfValues& numbers() const noexcept { return numbers_; }
+  // Of what it gives.
+  [[nodiscard]] const Array& right() const { return numbers_.at(output_); }
+  [[nodiscard]] std::size_t room() const {
+    return static_cast<std::size_t>(right().size()) * graph::bytes_of(right().type) + 64;
+  }
+
+ private:
+  int output_;
+  NumbersOfValues numbers_;
+  graph::Feeds feeds_;
+  Part part_;
+};
+
+// "context[1,0,3]".
+std::string index_text(std::string_view name, const Array& array, Index element) {
+  std::string index;
+  for (std::size_t k = array.shape.size(); k-- > 0; element /= array.shape[k])
+    index = fmt::format("{}{}{}", element % array.shape[k], index.empty() ? "" : ",", index);
+  return fmt::format("{}[{}]", name, index);
+}
+
+using Subgraphs = std::vector<std::unique_ptr<engine::Subgraph>>;
+
+Subgraphs subgraphs_of(const Model& model) {
+  Subgraphs all;
+  const graph::Connections connections(model);
+  for (const engine::Op* op : engine::all_ops())
+    for (auto& one : op->subgraphs(connections)) all.push_back(std::move(one));
+  return all;
+}
+
+const std::string& name_of(const Model& model, int value) { return model.values[static_cast<std::size_t>(value)]; }
+
+// The one that a problem asks.
+const engine::Subgraph& picked(const Subgraphs& all, const Model& model, std::uint64_t seed) {
+  return **std::ranges::min_element(
+      all, {}, [&](const auto& one) { return extend(mix(seed), digest_of(name_of(model, one->core))); });
+}
+
+// The nodes of a part, in the order of evaluation.
+std::vector<const graph::Node*> nodes_of(const Model& model, const engine::Subgraph& subgraph) {
+  std::vector<bool> wanted(model.values.size(), false);
+  wanted[static_cast<std::size_t>(subgraph.output)] = true;
+  std::vector<const graph::Node*> nodes;
+  for (const graph::Node& node : std::views::reverse(model.nodes)) {
+    const bool gives = std::ranges::any_of(node.outputs, [&](int v) {
+      return v >= 0 && wanted[static_cast<std::size_t>(v)] && std::ranges::find(subgraph.fed, v) == subgraph.fed.end();
+    });
+    if (!gives) continue;
+    nodes.insert(nodes.begin(), &node);
+    for (const int value : node.inputs)
+      if (value >= 0) wanted[static_cast<std::size_t>(value)] = true;
+  }
+  return nodes;
+}
+
+}  // namespace
+
+std::optional<Place> part_that_fails(const Asking& asking) {
+  const Model& model = asking.problem.part().program->model();
+  const Subgraphs all = subgraphs_of(model);
+  LawResult result = proven_bound(asking, {});
+  if (all.empty() || !is_finding(result.kind)) return std::nullopt;
+  const engine::Subgraph& subgraph = picked(all, model, asking.problem.seed());
+  const AskedPart part(model, subgraph, asking.problem.feeds(), asking.problem.precision());
+  const graph::Node& node = *graph::giver_of(model, subgraph.output);
+  Place place{name_of(model, subgraph.output), node.name, node.op, all.size(), all.size(), false, result, {}};
+  Place::Segment segment{{}, part.part().program->model(), part.feeds(), std::nullopt, part.right(), std::move(result)};
+  for (const graph::Node* one : nodes_of(model, subgraph))
+    segment.nodes.push_back(fmt::format("{} ({})", name_of(model, one->outputs.front()), one->op));
+  const Answer answer = asking.runtime.run(part.part(), asking.build, part.feeds(), part.room(), Freshness::kept);
+  if (answer.outputs.size() == 1 && has_its_elements(answer.outputs[0])) segment.got = answer.outputs[0];
+  place.segment = std::move(segment);
+  return place;
+}
+
+bool picks_one_like(const Asking& asking, std::string_view tensor) {
+  const Model& model = asking.problem.part().program->model();
+  const Subgraphs all = subgraphs_of(model);
+  const auto known = std::ranges::find_if(all, [&](const auto& one) { return name_of(model, one->output) == tensor; });
+  if (known == all.end()) return false;
+  const auto ops = [&model](const engine::Subgraph& subgraph) {
+    std::vector<std::string_view> names;
+    for (const graph::Node* one : nodes_of(model, subgraph)) names.push_back(one->op);
+    return names;
+  };
+  return ops(**known) == ops(picked(all, model, asking.problem.seed()));
+}
+
+LawResult proven_bound(const Asking& asking, const std::vector<Array>& /*whole*/) {
+  const Model& model = asking.problem.part().program->model();
+  const graph::Precision& precision = asking.problem.precision();
+  if (precision.outer != graph::Precision{}.outer)
+    return skipped("no bound is proven of graphs that run in another format than their own");
+  const Subgraphs all = subgraphs_of(model);
+  if (all.empty()) return skipped("it has no part of which a bound is proven");
+  const engine::Subgraph& subgraph = picked(all, model, asking.problem.seed());
+  const AskedPart asked(model, subgraph, asking.problem.feeds(), precision);
+  const Array& right = asked.right();
+  const Answer answer = asking.runtime.run(asked.part(), asking.build, asked.feeds(), asked.room(), Freshness::kept);
+  // What a runtime does not build of a part is no wrong number of the whole.
+  if (answer.result.status == CallStatus::unsupported || answer.result.status == CallStatus::error)
+    return skipped("not built by itself: " + answer.result.message);
+  if (answer.result.status != CallStatus::done) return result_of(answer.result);
+
+  const graph::Node& node = *graph::giver_of(model, subgraph.output);
+  const std::string who = fmt::format("{} by itself, fed with right tensors",
+                                      described(node, static_cast<std::size_t>(&node - model.nodes.data())));
+  LawResult result;
+  if (answer.outputs.size() != 1 || answer.outputs[0].type != right.type || answer.outputs[0].shape != right.shape ||
+      !has_its_elements(answer.outputs[0])) {
+    result.kind = VerdictKind::fail;
+    result.failure_class = "shape";
+    result.reason = fmt::format("{}: another type or shape than {} {}", who, graph::name(right.type),
+                                graph::shape_text(right.shape));
+    return result;
+  }
+  const engine::SubgraphVerdict told = subgraph.judge(asked.numbers(), answer.outputs[0], precision);
+  result.kind = told.verdict.kind;
+  result.reason = told.verdict.reason;
+  result.proven = told.verdict.counts.judged;
+  if (!told.verdict.evidence) return result;
+  const Evidence& evidence = *told.verdict.evidence;
+  result.failure_class = evidence.wrong == Wrong::finite ? "finite" : "nan";
+  result.witness = graph::Witness{name_of(model, subgraph.output), told.element, evidence.got, evidence.expected, 0};
+  const bool narrow = graph::bytes_of(right.type) == 2;
+  result.reason = fmt::format(
+      "{}: {} = {}, expected {}, permitted {} .. {}{}, the proven bound of {}", who,
+      index_text(name_of(model, subgraph.output), right, told.element), evidence.got, evidence.expected, evidence.lo,
+      evidence.hi, narrow ? fmt::format(" before it is rounded to {}", graph::name(right.type)) : "", told.bound);
+  return result;
+}
+
+}  // namespace attest::models

@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "core/policy.hpp"
+#include "ops/attention/parts.hpp"
+#include "ops/attention/subgraph.hpp"
+#include "oracle/attention.hpp"
+
+namespace attest::ops::of_attention {
+namespace {
+
+using graph::Array;
+using graph::Connections;
+using graph::Node;
+
+// What a runtime of this precision promises between tensors of type `storage`, with softmax of numbers in `softmax`.
+Contract contract_of(const graph::Precision& precision, Format storage, Format softmax) {
+  const Format inner = precision.computed(storage), sums = graph::accumulator_of(inner),
+               of_softmax = precision.computed(softmax);
+  Contract contract = contract_for(Policy(inner)
+                                       .set(Stage::storage, storage)
+                                       .set(Stage::output, storage)
+                                       .set(Stage::qk, sums)
+                                       .set(Stage::pv, sums)
+                                       .set(Stage::softmax, of_softmax));
+  // No document of a graph says how good its functions are, or how sums are divided by: polynomials in the format itself are good to some ulps, a product
+  // with a reciprocal to one and a half.
+  contract.arithmetic.exp_ulp = (of_softmax == Format::f16 || of_softmax == Format::bf16) ? 1 : 4;
+  contract.arithmetic.div_ulp = 1.5;
+  contract.arithmetic.flush_to_zero = inner == Format::f32 || inner == Format::bf16;
+  contract.mask_added = true;
+  return contract;
+}
+
+// Attention of operator versions 23 and on.
+struct Fused {
+  int q = -1, k = -1, v = -1, mask = -1;  // no mask: -1
+  Index heads = 0, kv_heads = 0;          // of tensors of three axes
+  std::optional<double> scale;
+  bool causal = false;
+  std::optional<Format> softmax;
+};
+
+// [batch, heads, length, width], whether heads have an axis of their own or lie side by side in the last one.
+struct Heads {
+  Heads(const Array& x, Index heads_of_three) {
+    three = x.rank() == 3;
+    batch = x.shape[0];
+    heads = three ? heads_of_three : x.shape[1];
+    length = x.shape[three ? 1 : 2];
+    width = three ? x.shape[2] / std::max<Index>(heads, 1) : x.shape[3];
+  }
+  [[nodiscard]] Tensor tensor(const Array& x, DType type) const {
+    Tensor made(type, std::array{batch, heads, length, width});
+    for_each_index(std::array{batch, heads, length, width}, [&](Index b, Index h, Index i, Index c) {
+      made.set(b, h, i, c, x.floats[static_cast<std::size_t>(place({b, h, i, c}))]);
+    });
+    return made;
+  }
+  [[nodiscard]] Index place(const std::array<Index, 4>& at) const {
+    return three ? ((at[0] * length + at[2]) * heads + at[1]) * width + at[3]
+                 : ((at[0] * heads + at[1]) * length + at[2]) * width + at[3];
+  }
+  bool three = false;
+  Index batch = 0, heads = 0, length = 0, width = 0;
+};
+
+class Operator final : public Subgraph {
+ public:
+  explicit Operator(const Fused& node) : node_(node) {}
+
+  [[nodiscard]] SubgraphVerdict judge(const NumbersOfValues& numbers, const Array& got,
+                                      const graph::Precision& precision) const override {
+    const Array &q = numbers.at(node_.q), &k = numbers.at(node_.k), &v = numbers.at(node_.v);
+    const Heads of_q(q, node_.heads), of_k(k, node_.kv_heads), of_v(v, node_.kv_heads), of_out(got, node_.heads);
+    const DType type = dtype_of(graph::format_of(got.type));
+    Problem problem;
+    problem.b = of_q.batch;
+    problem.hq = of_q.heads;
+    problem.hkv = of_k.heads;
+    problem.lq = of_q.length;
+    problem.lk = of_k.length;
+    problem.d = of_q.width;
+    problem.dv = of_v.width;
+    problem.dtype = graph::format_of(got.type);
+    problem.causal = node_.causal;
+    problem.scale = node_.scale.value_or(1 / std::sqrt(static_cast<double>(of_q.width)));
+    const std::array scores{problem.b, problem.hq, problem.lq, problem.lk};
+    if (product_of(scores) > most_scores || got.size() == 0 || problem.lk == 0)
+      return unjudged("it is too large, or empty");
+    if (!std::isfinite(*problem.scale)) return unjudged("its scale is no number");
+    Inputs inputs;
+    inputs.scale = *problem.scale;
+    inputs.causal = node_.causal;
+    inputs.q = of_q.tensor(q, type);
+    inputs.k = of_k.tensor(k, type);
+    inputs.v = of_v.tensor(v, type);
+    if (node_.mask >= 0) {
+      const Array& mask = numbers.at(node_.mask);
+      const auto all = broadcast_numbers(mask, scores);
+      if (!all) return unjudged("its mask does not broadcast to its scores");
+      if (mask.type == graph::Type::boolean)
+        inputs.keep = packed_tensor(*all, DType::boolean, scores);
+      else if (graph::is_floating(mask.type))
+        inputs.bias = packed_tensor(*all, dtype_of(graph::format_of(mask.type)), scores);
+      else
+        return unjudged("its mask is of integers");
+    }
+    SubgraphVerdict told =
+        verdict_on(precision, problem, inputs, node_.softmax.value_or(problem.dtype), of_out.tensor(got, type));
+    if (const auto& evidence = told.verdict.evidence) told.element = of_out.place(evidence->index);
+    return told;
+  }
+
+ private:
+  Fused node_;
+};
+
+}  // namespace
+
+SubgraphVerdict verdict_on(const graph::Precision& precision, const Problem& problem, const Inputs& inputs,
+                           Format softmax, const Tensor& out) {
+  const Contract contract = contract_of(precision, problem.dtype, softmax);
+  SubgraphVerdict told;
+  told.bound = fmt::format("attention, policy {}", attest::to_text(contract.policy));
+  told.verdict = oracle::AttentionOracle(contract, problem, inputs).judge(out, {});
+  return told;
+}
+
+std::optional<Format> format_numbered(Index type) {
+  switch (type) {
+    case 1:
+      return Format::f32;
+    case 10:
+      return Format::f16;
+    case 11:
+      return Format::f64;
+    case 16:
+      return Format::bf16;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Without a softcap, a past and lengths, which are not evaluated either.
+std::unique_ptr<Subgraph> operator_of(const Connections& graph, const Node& node) {
+  Fused fused;
+  fused.q = node.inputs[0];
+  fused.k = node.inputs[1];
+  fused.v = node.inputs[2];
+  if (node.inputs.size() > 3) fused.mask = node.inputs[3];
+  fused.heads = graph::integer_of(node, "q_num_heads", 0);
+  fused.kv_heads = graph::integer_of(node, "kv_num_heads", 0);
+  fused.causal = graph::integer_of(node, "is_causal", 0) != 0;
+  if (const auto scale = node.attributes.find("scale"); scale != node.attributes.end()) {
+    if (const auto* const number = std::get_if<double>(&scale->second)) fused.scale = *number;
+  }
+  fused.softmax = format_numbered(graph::integer_of(node, "softmax_precision", 0));
+  auto found = std::make_unique<Operator>(fused);
+  found->core = found->output = node.outputs[0];
+  found->judged_by = {fused.q, fused.k, fused.v};
+  if (fused.mask >= 0) found->judged_by.push_back(fused.mask);
+  for (const int value : found->judged_by) feed(*found, graph, value);
+  return found;
+}
+
+}  // namespace attest::ops::of_attention

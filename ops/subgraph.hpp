@@ -1,0 +1,55 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/tensor.hpp"
+#include "core/verdict.hpp"
+#include "graph/connections.hpp"
+#include "graph/precision.hpp"
+
+// Parts of a graph of ONNX that are an operation, spelt out or as one node: of what they give its bound is proven (docs/graphs.md section 6).
+namespace attest::ops {
+
+// The numbers of some values of a graph on one problem, one lane each.
+using NumbersOfValues = std::map<int, graph::Array>;
+
+struct SubgraphVerdict {
+  Verdict verdict;    // skip, with a reason, where the numbers are of shapes or types that the bound does not know
+  std::string bound;  // of what and under which policy, "layer_norm, policy f32"
+  Index element = 0;  // of the evidence, row-major in the output
+};
+
+// One such part. Values are those of the model.
+class Subgraph {
+ public:
+  Subgraph() = default;
+  Subgraph(const Subgraph&) = delete;
+  Subgraph& operator=(const Subgraph&) = delete;
+  virtual ~Subgraph() = default;
+
+  int core = -1;               // what names it: the same in a prefix of the graph that ends before its last nodes
+  int output = -1;             // what it gives
+  std::vector<int> fed;        // where it begins, if it is to be asked by itself; no constants among them
+  std::vector<int> judged_by;  // values whose numbers judge() asks for
+
+  // Whether a correct implementation of this precision could have returned `got`, of the type and shape that the part gives.
+  [[nodiscard]] virtual SubgraphVerdict judge(const NumbersOfValues& numbers, const graph::Array& got,
+                                              const graph::Precision& precision) const = 0;
+};
+
+// ---- of which operations make theirs
+
+SubgraphVerdict unjudged(std::string reason);
+// Adds to `fed` what is no constant and not there yet.
+void feed(Subgraph& subgraph, const graph::Connections& graph, int value);
+// x as `shape`, which it must broadcast to; nullopt where it does not.
+std::optional<std::vector<double>> broadcast_numbers(const graph::Array& x, std::span<const Index> shape);
+// Packed, of up to four axes.
+Tensor packed_tensor(std::span<const double> numbers, DType type, std::span<const Index> shape);
+Index product_of(std::span<const Index> lengths);
+
+}  // namespace attest::ops
