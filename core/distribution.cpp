@@ -84,12 +84,13 @@ struct Keys {
 // batch and head.
 template <class Call>
 void by_head(const DrawnBlock& block, Index done, Index count, const Call& call) {
-  Index h = done / block.length, i = done % block.length;
-  for (Index r = 0; r < count; ++h, i = 0) {
+  const Index before = done / block.length;
+  Index i = done % block.length, b = before / block.heads, h = before % block.heads;
+  for (Index r = 0; r < count; i = 0) {
     const Index some = std::min(count - r, block.length - i);
-    call(r, block.position + i, some, static_cast<Key>(block.batch + h / block.heads),
-         static_cast<Key>(block.head + h % block.heads));
+    call(r, block.position + i, some, static_cast<Key>(block.batch + b), static_cast<Key>(block.head + h));
     r += some;
+    if (++h == block.heads) ++b, h = 0;
   }
 }
 
@@ -97,10 +98,27 @@ void by_head(const DrawnBlock& block, Index done, Index count, const Call& call)
 ATTEST_CLONES void fill_keys(Key own, Index position, int shift, Index count, Key* keys) {
   for (Index n = 0; n < count; ++n) keys[n] = extend(own, static_cast<Key>(position + n) >> shift);
 }
+ATTEST_CLONES void fill_keys(const Key* heads, const Key* positions, int shift, Index count, Key* keys) {
+  for (Index n = 0; n < count; ++n) keys[n] = extend(extend(keys[n], heads[n]), positions[n] >> shift);
+}
 void fill_keys(Key values, const DrawnBlock& block, Index done, Index count, int shift, Key* keys) {
+  if (block.length >= 16)
+    return by_head(block, done, count, [&](Index r, Index position, Index some, Key b, Key head) {
+      fill_keys(extend(extend(values, b), head), position, shift, some, keys + r);
+    });
+  // Of many heads at once, each row's sample first.
+  std::array<Key, Keys::most> heads, positions;
+  Key sample = ~Key{0}, of_sample = 0;
   by_head(block, done, count, [&](Index r, Index position, Index some, Key b, Key head) {
-    fill_keys(extend(extend(values, b), head), position, shift, some, keys + r);
+    if (b != sample) of_sample = extend(values, sample = b);
+    for (Index n = 0; n < some; ++n) {
+      const auto at = static_cast<std::size_t>(r + n);
+      keys[at] = of_sample;
+      heads[at] = head;
+      positions[at] = static_cast<Key>(position + n);
+    }
   });
+  fill_keys(heads.data(), positions.data(), shift, count, keys);
 }
 
 // One formula per instantiation: the choice is made once a block, not once an element.

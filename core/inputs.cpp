@@ -40,6 +40,7 @@ void store_elements(std::byte* first, DType type, Index stride, std::span<const 
       if (stride == 1) return encode_bf16(row, reinterpret_cast<std::uint16_t*>(first));
       return encode<std::uint16_t>(first, stride, row, [](double x) { return encode_bf16(x); });
     case DType::f32:
+      if (stride == 1) return encode_f32(row, reinterpret_cast<float*>(first));
       return encode<float>(first, stride, row, [](double x) { return static_cast<float>(x); });
     case DType::f64:
       return encode<double>(first, stride, row, [](double x) { return x; });

@@ -18,8 +18,9 @@ Range range_of(DimRange dim) { return {dim.min, dim.max, std::max<Index>(dim.mul
 }  // namespace
 
 Range intersect(Range a, Range b) noexcept {
-  const Index step = std::lcm(a.multiple, b.multiple);
+  const Index step = a.multiple == b.multiple ? a.multiple : std::lcm(a.multiple, b.multiple);
   const Index lo = std::max(a.lo, b.lo), hi = std::min(a.hi, b.hi);
+  if (step == 1) return {lo, hi, step};
   return {(lo + step - 1) / step * step, hi - hi % step, step};
 }
 
@@ -148,6 +149,7 @@ void Domain::settle() {
     const Index step = hkv.multiple, least = (std::max<Index>(hkv.lo, 1) + step - 1) / step * step;
     hq = intersect(hq, least > hkv.hi ? only(0) : Range{hkv.lo, hq.hi, least});
   }
+  for (const Format dtype : dtypes_) widths_[static_cast<std::size_t>(dtype)] = {width(d, dtype), width(dv, dtype)};
   check();
 }
 
@@ -159,8 +161,8 @@ void Domain::check() const {
   for (const Field& field : fields())
     if (field.drawn) require(!range(field).empty(), field.name);
   for (const Format dtype : dtypes_) {
-    require(!width(range<&Problem::d>(), dtype).empty(), "d");
-    require(!width(range<&Problem::dv>(), dtype).empty(), "dv");
+    require(!widths(dtype).d.empty(), "d");
+    require(!widths(dtype).dv.empty(), "dv");
     bool some_bias = range<&Problem::bias>().hi == 0;
     const Range types = range<&Problem::bias_type>();
     for (Index type = types.lo; type <= types.hi; ++type)

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -78,11 +79,15 @@ class Domain {
   // Whether the subject takes such a bias beside q, k and v of this format. A type that says what `same` says too is not
   // offered.
   [[nodiscard]] bool offers(BiasType type, Format dtype) const;
-  // The range of d (or dv) for a storage format: rows of a contiguous tensor keep the alignment
+  // The ranges of d and dv for one of dtypes(): rows of a contiguous tensor keep the alignment
   // that the subject asks for.
-  [[nodiscard]] Range width(Range range, Format dtype) const;
+  struct Widths {
+    Range d, dv;
+  };
+  [[nodiscard]] const Widths& widths(Format dtype) const noexcept { return widths_[static_cast<std::size_t>(dtype)]; }
 
  private:
+  [[nodiscard]] Range width(Range range, Format dtype) const;
   Range& of(const Field& field) noexcept { return ranges_[position(field)]; }
   template <auto Member>
   Range& of() noexcept {
@@ -94,6 +99,7 @@ class Domain {
   Supports supports_;
   std::vector<Format> dtypes_;
   std::vector<Range> ranges_;     // by the position of the field
+  std::array<Widths, format_count> widths_;
   std::vector<FormOffer> forms_;  // what is left of those that the subject has
   struct Says {
     std::string form, value;

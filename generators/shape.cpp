@@ -58,6 +58,12 @@ Wide work_of(const Problem& p) { return Wide{p.b} * p.hq * p.lq * p.lk * (p.d + 
 // An upper bound: every query head with keys and values of its own, and one mask element per score.
 Wide elements_of(const Problem& p) { return Wide{p.b} * p.hq * (Wide{p.lq + p.lk} * (p.d + p.dv) + Wide{p.lq} * p.lk); }
 
+// Mostly of numbers of 64 bits, which a processor divides.
+Wide quotient(Wide a, Wide b) {
+  const auto short_a = static_cast<Index>(a), short_b = static_cast<Index>(b);
+  return short_a == a && short_b == b && short_b > 0 ? Wide{short_a / short_b} : a / b;
+}
+
 // From the smallest problem of the domain up to the end of a band, or 16 times the smallest if that is more.
 Index draw_work(Source& source, Index smallest, int size) {
   const Index band = source.below(1000), end = band == 0 ? 28 : band < 100 ? 22 : 16;
@@ -70,8 +76,8 @@ Index draw_work(Source& source, Index smallest, int size) {
 class Shape {
  public:
   Shape(Problem& problem, const Domain& domain, Source& source, int size) : problem_(problem), source_(source) {
-    const Range d = positive(domain.width(domain.range<&Problem::d>(), problem.dtype)),
-                dv = positive(domain.width(domain.range<&Problem::dv>(), problem.dtype)), both = intersect(d, dv);
+    const Domain::Widths& widths = domain.widths(problem.dtype);
+    const Range d = positive(widths.d), dv = positive(widths.dv), both = intersect(d, dv);
     one_width_ = domain.supports().dv_equals_d || (!both.empty() && source.chance(3, 4));
     dims_ = {{dimension<&Problem::lk>(positive(domain.range<&Problem::lk>())),
               dimension<&Problem::lq>(positive(domain.range<&Problem::lq>())),
@@ -182,7 +188,7 @@ class Shape {
     set(dim, 1);
     const Wide slope = cost(problem_) - none;
     if (slope <= 0) return dim.range.hi;
-    return static_cast<Index>(std::clamp<Wide>((limit - none) / slope, dim.range.lo, dim.range.hi));
+    return static_cast<Index>(std::clamp<Wide>(quotient(limit - none, slope), dim.range.lo, dim.range.hi));
   }
 
   // Edge-biased within what is left. Fair: within twice the share, in octaves, that falls to this dimension among those
