@@ -44,6 +44,10 @@ Domain::Domain(const Supports& supports, std::vector<Format> dtypes)
   // A mask that varies along every axis is the only contiguous one.
   if (supports.strides == Supports::Strides::contiguous) keep_axes = bias_axes = only(15);
   if (supports.strides == Supports::Strides::last_dim_contiguous) keep_axes = bias_axes = {8, 15};
+  for (const Format dtype : dtypes_)
+    for (std::size_t layout = 0; layout < layout_count; ++layout)
+      if (permits(static_cast<Layout>(layout), dtype))
+        allowed_[static_cast<std::size_t>(dtype)] |= std::uint32_t{1} << layout;
   settle();
 }
 
@@ -96,7 +100,7 @@ bool Domain::accepts(const Problem& problem) const {
   return std::all_of(predicates_.begin(), predicates_.end(), [&](const auto& predicate) { return predicate(problem); });
 }
 
-bool Domain::allows(Layout layout, Format dtype) const {
+bool Domain::permits(Layout layout, Format dtype) const {
   const bool odd_rows = row_step(supports_.alignment, dtype) == 1;
   switch (layout) {
     case Layout::bhsd:

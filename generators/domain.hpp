@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -75,7 +76,9 @@ class Domain {
 
   // Whether a tensor of this format may lie so, by the strides and the alignment that the subject
   // asks for. Broadcasts are for inputs only.
-  [[nodiscard]] bool allows(Layout layout, Format dtype) const;
+  [[nodiscard]] bool allows(Layout layout, Format dtype) const noexcept {
+    return allowed_[static_cast<std::size_t>(dtype)] >> static_cast<unsigned>(layout) & 1;
+  }
   // Whether the subject takes such a bias beside q, k and v of this format. A type that says what `same` says too is not
   // offered.
   [[nodiscard]] bool offers(BiasType type, Format dtype) const;
@@ -88,6 +91,7 @@ class Domain {
 
  private:
   [[nodiscard]] Range width(Range range, Format dtype) const;
+  [[nodiscard]] bool permits(Layout layout, Format dtype) const;
   Range& of(const Field& field) noexcept { return ranges_[position(field)]; }
   template <auto Member>
   Range& of() noexcept {
@@ -100,6 +104,7 @@ class Domain {
   std::vector<Format> dtypes_;
   std::vector<Range> ranges_;     // by the position of the field
   std::array<Widths, format_count> widths_;
+  std::array<std::uint32_t, format_count> allowed_{};  // layouts, by bit
   std::vector<FormOffer> forms_;  // what is left of those that the subject has
   struct Says {
     std::string form, value;
