@@ -236,7 +236,8 @@ void Tensor::Free::operator()(Block* block) const noexcept {
     ::munmap(room, header + parts.span());
 }
 
-Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset) {
+Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset,
+               bool unset) {
   const std::size_t width = size_of(type);
   unsigned __int128 last = 0;
   bool empty = false;
@@ -270,6 +271,13 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   block_->base = base;
   block_->elements = elements;
   const MemoryParts all = block_->all_parts();
+  bool repeats = false;  // elements that lie in one place leave others without one
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) repeats |= shape[axis] > 1 && strides[axis] == 0;
+  if (unset && !repeats && all.count == 1 && static_cast<std::size_t>(block_->size()) * width == elements) {
+    std::memset(all.first, 0xFF, guard);
+    std::memset(all.first + guard + elements, 0xFF, guard);
+    return;
+  }
   for (std::size_t n = 0; n < all.count; ++n) std::memset(all.part(n).data(), 0xFF, all.size);
 }
 
