@@ -19,5 +19,7 @@ struct DenseRows {
 // Writes zeros behind each row in whole lanes. Reads past its last element as many as fill the lanes: no more than the guards of
 // a Tensor hold.
 void decode_padded(const DenseRows& from, double* to, Index to_stride);
+// The same of their columns, a row of `to` for each: zeros behind it where `rows` are no whole lanes.
+void decode_turned(const DenseRows& from, double* to, Index to_stride);
 
 }  // namespace attest::oracle

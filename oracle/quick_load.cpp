@@ -85,6 +85,9 @@ void Quick::load_keys(Index tile) {
   if (call_.k.strides[2] == 1) {
     decode_padded({call_.k.dtype, element_at(call_.k, b_, kv_, first, 0), call_.d, count, call_.k.strides[3]}, kt_,
                   kt_stride_);
+  } else if (call_.k.strides[3] == 1 && call_.d >= lane_count) {
+    decode_turned({call_.k.dtype, element_at(call_.k, b_, kv_, first, 0), count, call_.d, call_.k.strides[2]}, kt_,
+                  kt_stride_);
   } else {
     for (Index c = 0; c < call_.d && whole > count; ++c)
       std::fill_n(kt_ + c * kt_stride_ + whole - lane_count, lane_count, 0.0);
