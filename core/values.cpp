@@ -29,29 +29,26 @@ Form form_of(const Problem& problem, Edit::Tensor which) noexcept {
   return which == Edit::Tensor::q ? problem.q_form : which == Edit::Tensor::k ? problem.k_form : problem.v_form;
 }
 
-double shaped(Form form, double x) noexcept {
-  const auto keep_bits = [](double value, int fraction_bits) {
-    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) &
-                                 ~((std::uint64_t{1} << (52 - fraction_bits)) - 1));
-  };
-  switch (form) {
-    case Form::drawn:
-      return x;
-    case Form::short_significand:
-      return keep_bits(x, 2);
-    case Form::power_of_two:
-      return keep_bits(x, 0);
-    case Form::one:
-      return 1;
-    case Form::zero:
-      return 0;
-  }
-  return x;
+// All bits of a fraction but the first.
+ATTEST_CLONES void keep_bits(std::span<double> rows, int fraction_bits) noexcept {
+  const std::uint64_t kept = ~((std::uint64_t{1} << (52 - fraction_bits)) - 1);
+  for (double& x : rows) x = std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & kept);
 }
 
-}  // namespace
+void shape_all(Form form, std::span<double> rows) noexcept {
+  switch (form) {
+    case Form::drawn:
+      return;
+    case Form::short_significand:
+      return keep_bits(rows, 2);
+    case Form::power_of_two:
+      return keep_bits(rows, 0);
+    case Form::one:
+    case Form::zero:
+      return std::fill(rows.begin(), rows.end(), form == Form::one ? 1.0 : 0.0);
+  }
+}
 
-namespace {
 ATTEST_CLONES void clamp_all(std::span<double> rows, double most) noexcept {
   for (double& x : rows) x = std::clamp(x, -most, most);
 }
@@ -75,8 +72,7 @@ void draw_block(const Problem& problem, Edit::Tensor which, const DrawnBlock& bl
   } else {
     draw_from(distribution_of(problem, which), problem, which, block, rows.data());
   }
-  if (const Form form = form_of(problem, which); form != Form::drawn)
-    for (double& x : rows) x = shaped(form, x);
+  shape_all(form_of(problem, which), rows);
   clamp_all(rows, largest_finite(problem.dtype));
   if (problem.null_key && which != Edit::Tensor::q && block.position <= 0 && block.position + block.length > 0)
     for (Index n = 0; n < block.samples * block.heads; ++n)

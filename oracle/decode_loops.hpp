@@ -130,6 +130,15 @@ void Loops<L>::decode_padded(const DenseRows& from, double* to, Index to_stride)
 }
 
 template <class L>
+void Loops<L>::turn_eight(const double* rows, Index stride, Index columns, double* to, Index to_stride) {
+  for (Index c = 0; c < columns; c += lane_count) {
+    L turned[lane_count];
+    turn<L>(rows + c, stride, turned);
+    for (Index n = 0; n < std::min<Index>(lane_count, columns - c); ++n) store(to + (c + n) * to_stride, turned[n]);
+  }
+}
+
+template <class L>
 void Loops<L>::decode_turned(const DenseRows& from, double* to, Index to_stride) {
   constexpr Index most = 64;  // columns at once
   double block[lane_count * most] = {};
@@ -141,12 +150,7 @@ void Loops<L>::decode_turned(const DenseRows& from, double* to, Index to_stride)
       const auto* const at =
           static_cast<const std::byte*>(from.first) + (j * from.stride + first) * (from.type.bits / 8);
       decode_padded({from.type, at, some, columns, from.stride}, block, most);
-      for (Index c = 0; c < columns; c += lane_count) {
-        L turned[lane_count];
-        turn<L>(block + c, most, turned);
-        for (Index n = 0; n < std::min<Index>(lane_count, columns - c); ++n)
-          store(to + (first + c + n) * to_stride + j, turned[n]);
-      }
+      turn_eight(block, most, columns, to + first * to_stride + j, to_stride);
     }
   }
 }
