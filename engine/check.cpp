@@ -161,6 +161,23 @@ void validate(const LawChoice& choice) {
   throw usage_error("--property " + choice.property_glob + " matches no property: `attest list properties` names them");
 }
 
+namespace {
+
+// Those of an operation that ask for nothing but the base call, which are the same for each of its problems.
+const std::vector<std::size_t>& base_laws(const Op& op) {
+  thread_local const Op* of = nullptr;
+  thread_local std::vector<std::size_t> found;
+  if (of == &op) return found;
+  of = &op;
+  found.clear();
+  const auto all = all_laws();
+  for (std::size_t law = 0; law < all.size(); ++law)
+    if (all[law].op == &op && !compares(all[law].name) && all[law].base_call()) found.push_back(law);
+  return found;
+}
+
+}  // namespace
+
 std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
                                      const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number,
                                      std::uint64_t repeat) {
@@ -168,6 +185,7 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
   if (choice.compare == LawChoice::Compare::bound) return {law_named(compare_bound_name, op)};
   if (choice.compare == LawChoice::Compare::bits)
     return {law_named(compare_bound_name, op), law_named(compare_bits_name, op)};
+  if (choice.property_glob.empty() && choice.further == std::size_t{0}) return base_laws(op);
   const auto all = all_laws();
   const bool new_plan = case_number % repeat == 0;
   std::vector<std::size_t> chosen, others;
