@@ -445,8 +445,8 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
   std::iota(order.begin(), order.end(), Index{0});
   const auto bound = [&](Index n) { return squares[static_cast<std::size_t>(n)]; };
   std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return bound(a) > bound(b); });
-  // Few rows are kept from one round to the next: what all columns of one share may take longer than all of these.
-  constexpr std::size_t most_kept = 64;
+  // Rows are kept from one round to the next where they are few and short: a round may ask for a few elements of each of them.
+  constexpr std::size_t most_kept = 1024;
   constexpr double kept_numbers = 1 << 22;  // of all keys that are kept
   const double numbers_a_row = static_cast<double>(call_.keys) * static_cast<double>(call_.d + 16);
   const bool keeps =
