@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -61,9 +62,15 @@ class Domain {
   void assume_of_shape(std::function<bool(const Problem&)> predicate) { of_shape_ = std::move(predicate); }
   [[nodiscard]] bool may_accept_shape(const Problem& problem) const { return !of_shape_ || of_shape_(problem); }
 
-  // Tells that the predicates turn away every problem of fewer multiply-adds, so that a draw may end once the most is known.
-  void assume_least_work(double multiply_adds) { least_work_ = multiply_adds; }
+  // Tells that the predicates turn away every problem of fewer than `least` multiply-adds, or of more than `most`, so that a draw may
+  // end once the most that it can have is known, or what it has, before the predicates are asked.
+  void assume_work(double least, double most) { least_work_ = least, most_work_ = most; }
   [[nodiscard]] bool may_accept_work(Index most) const noexcept { return static_cast<double>(most) >= least_work_; }
+  [[nodiscard]] bool may_accept_work_of(const Problem& p) const noexcept {
+    const double work = static_cast<double>(p.b) * static_cast<double>(p.hq) * static_cast<double>(p.lq) *
+                        static_cast<double>(p.lk) * static_cast<double>(p.d + p.dv);
+    return least_work_ <= work && work <= most_work_;
+  }
 
   // What a drawn field may be: range<&Problem::keep>(). Dimensions include 0 only where the subject's smallest is 0.
   [[nodiscard]] const Range& range(const Field& field) const noexcept { return ranges_[position(field)]; }
@@ -113,7 +120,7 @@ class Domain {
   std::vector<Says> where_;
   std::vector<std::function<bool(const Problem&)>> predicates_;
   std::function<bool(const Problem&)> of_shape_;
-  double least_work_ = 0;
+  double least_work_ = 0, most_work_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace attest
