@@ -36,13 +36,15 @@ SETS = [("1e3", (8, 11), 4000, ""), ("2e4", (13, 16), 2000, ""), ("1e5", (16, 18
         ("kernels", (20, 22), 200, KERNEL_LIKE)]
 PARTS = ("draw", "values", "subject", "oracle", "laws")
 THREADS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+# What cli/main.cpp says to malloc, for problem_times.
+MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 26), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
 
 
-def one_core(command):
+def one_core(command, environment={}):
     """Output and processor seconds of a command on one core."""
     core = min(os.sched_getaffinity(0))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    result = subprocess.run([str(part) for part in command], env=os.environ | THREADS | {"OMP_WAIT_POLICY": "passive"}, text=True,
+    result = subprocess.run([str(part) for part in command], env=os.environ | THREADS | {"OMP_WAIT_POLICY": "passive"} | environment, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: os.sched_setaffinity(0, {core}))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if result.returncode != 0:
@@ -51,7 +53,7 @@ def one_core(command):
 
 
 def timed_problems(programs, policy, cases, assume, laws=0, subject="builtin:explicit"):
-    out, _ = one_core([programs / "problem_times", subject, policy, cases, laws, *([assume] if assume else [])])
+    out, _ = one_core([programs / "problem_times", subject, policy, cases, laws, *([assume] if assume else [])], MEMORY)
     return [json.loads(line) for line in out.splitlines()]
 
 

@@ -47,4 +47,8 @@ ATTEST_ENCODE_CLONES void encode_bf16(std::span<const double> from, std::uint16_
   for (std::size_t n = 0; n < from.size(); ++n) to[n] = encoded<Format::bf16>(from[n]);
 }
 
+ATTEST_ENCODE_CLONES void encode_f32(std::span<const double> from, float* to) noexcept {
+  for (std::size_t n = 0; n < from.size(); ++n) to[n] = static_cast<float>(from[n]);
+}
+
 }  // namespace attest

@@ -8,5 +8,7 @@ namespace attest {
 // several at once. `to` has room for as many.
 void encode_f16(std::span<const double> from, std::uint16_t* to) noexcept;
 void encode_bf16(std::span<const double> from, std::uint16_t* to) noexcept;
+// Rounded to float.
+void encode_f32(std::span<const double> from, float* to) noexcept;
 
 }  // namespace attest

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "core/encode.hpp"
 #include "core/values.hpp"
@@ -40,6 +41,7 @@ void store_elements(std::byte* first, DType type, Index stride, std::span<const 
       if (stride == 1) return encode_bf16(row, reinterpret_cast<std::uint16_t*>(first));
       return encode<std::uint16_t>(first, stride, row, [](double x) { return encode_bf16(x); });
     case DType::f32:
+      if (stride == 1) return encode_f32(row, reinterpret_cast<float*>(first));
       return encode<float>(first, stride, row, [](double x) { return static_cast<float>(x); });
     case DType::f64:
       return encode<double>(first, stride, row, [](double x) { return x; });
@@ -79,7 +81,7 @@ Tensor make_operand(const Problem& problem, Edit::Tensor which, Layout layout, c
                     Origin origin) {
   const DType type = dtype_of(problem.dtype);
   const Placement placement = place(layout, shape);
-  Tensor tensor(type, shape, placement.strides, placement.base_offset);
+  Tensor tensor = Tensor::to_be_written(type, shape, placement.strides, placement.base_offset);
   const attest_tensor view = tensor.view();
   const bool one_batch = layout == Layout::broadcast_batch, one_head = layout == Layout::broadcast_heads,
              one_row = layout == Layout::broadcast_rows;
@@ -87,13 +89,14 @@ Tensor make_operand(const Problem& problem, Edit::Tensor which, Layout layout, c
   const auto [samples, heads, length, width] = own;
   if (samples * heads * length * width == 0) return tensor;
   // As many rows at once as a cache holds: of whole heads, of whole samples, if these are small.
-  constexpr Index most = 4096;
+  constexpr Index most = 2048;
   const Index rows_at_once = std::clamp<Index>(most / width, 1, length),
               heads_at_once = rows_at_once < length ? 1 : std::clamp<Index>(most / (length * width), 1, heads),
               samples_at_once =
                   heads_at_once < heads ? 1 : std::clamp<Index>(most / (heads * length * width), 1, samples);
   const bool dense = is_row_major(own, placement.strides);
-  std::vector<double> drawn(static_cast<std::size_t>(samples_at_once * heads_at_once * rows_at_once * width));
+  const auto drawn = std::make_unique_for_overwrite<double[]>(
+      static_cast<std::size_t>(samples_at_once * heads_at_once * rows_at_once * width));
   for (Index b = 0; b < samples; b += samples_at_once)
     for (Index h = 0; h < heads; h += heads_at_once)
       for (Index i = 0; i < length; i += rows_at_once) {
@@ -107,7 +110,7 @@ Tensor make_operand(const Problem& problem, Edit::Tensor which, Layout layout, c
                                .width = width};
         const auto rows = static_cast<std::size_t>(block.samples * block.heads * block.length),
                    columns = static_cast<std::size_t>(width);
-        const std::span<double> values = std::span(drawn).first(rows * columns);
+        const std::span<double> values = {drawn.get(), rows * columns};
         draw_block(problem, which, block, values);
         if (dense) {
           store_elements(static_cast<std::byte*>(attest_at(&view, b, h, i, 0)), type, 1, values);
@@ -129,7 +132,7 @@ Tensor make_mask(const Problem& p, DType type, Index axes, Draw&& draw) {
   const unsigned shared = ~static_cast<unsigned>(axes) & 15u;
   const Placement placement = place(p.mask_layout, shape, shared);
   const std::array<Index, 4> physical = stored(shape, shared);
-  Tensor tensor(type, shape, placement.strides, placement.base_offset);
+  Tensor tensor = Tensor::to_be_written(type, shape, placement.strides, placement.base_offset);
   const attest_tensor view = tensor.view();
   std::vector<double> row(static_cast<std::size_t>(physical[3]));
   for (Index b = 0; b < physical[0]; ++b)
@@ -239,7 +242,7 @@ Inputs materialise(const Problem& problem) {
 Tensor make_out(const Problem& problem) {
   const std::array<Index, 4> shape{problem.b, problem.hq, problem.lq, problem.dv};
   const Placement placement = place(problem.out_layout, shape);
-  Tensor out(dtype_of(problem.dtype), shape, placement.strides, placement.base_offset);
+  Tensor out = Tensor::to_be_written(dtype_of(problem.dtype), shape, placement.strides, placement.base_offset);
   out.poison();
   return out;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <bit>
 #include <cstdint>
 
 namespace attest {
@@ -24,6 +25,14 @@ constexpr std::uint64_t below(std::uint64_t bits, std::uint64_t n) noexcept {
   return static_cast<std::uint64_t>((static_cast<unsigned __int128>(bits) * n) >> 64);
 }
 
+// below() for n < 2^32, by products that wide registers have.
+constexpr std::uint64_t below_few(std::uint64_t bits, std::uint64_t n) noexcept {
+  return ((bits >> 32) * n + ((bits & 0xffffffff) * n >> 32)) >> 32;
+}
+
+// x < 2^51, by what registers of any width have: not all of them have the conversion.
+constexpr double as_double(std::uint64_t x) noexcept { return std::bit_cast<double>(x | 0x4330000000000000) - 0x1p52; }
+
 // In (-1, 1), a multiple of 2^-52.
 constexpr double symmetric_uniform(std::uint64_t bits) noexcept {
   return static_cast<double>(static_cast<std::int64_t>(bits) >> 11) * 0x1p-52;
@@ -31,9 +40,9 @@ constexpr double symmetric_uniform(std::uint64_t bits) noexcept {
 
 // Mean 0, variance 1, |x| < 3.47: the sum of four 16-bit uniforms (Irwin-Hall), so that no libm is needed.
 constexpr double normal(std::uint64_t bits) noexcept {
-  const auto piece = [bits](int shift) { return static_cast<std::int32_t>((bits >> shift) & 0xffff); };
-  const std::int32_t sum = piece(0) + piece(16) + piece(32) + piece(48);  // 32 bits, so that loops vectorise
-  return static_cast<double>(2 * sum - 4 * 65535) * (0x1p-17 * 1.7320508075688772);
+  constexpr std::uint64_t every_other = 0x0000ffff0000ffff;
+  const std::uint64_t pairs = (bits & every_other) + (bits >> 16 & every_other);
+  return (2 * as_double((pairs & 0xffffffff) + (pairs >> 32)) - 4 * 65535) * (0x1p-17 * 1.7320508075688772);
 }
 
 }  // namespace attest

@@ -181,6 +181,7 @@ struct Tensor::Block {
   std::size_t base = 0;      // bytes from the end of the first guard to the first element
   std::size_t elements = 0;  // bytes between the guards
   MemoryParts parts;         // guards, elements and gaps; `first` is not set: it is bytes()
+  void* room = nullptr;      // what was allocated
 
   // Large memory is asked for in large pages, so that it becomes real in few steps.
   static void* large(void* memory, std::size_t size) noexcept {
@@ -191,16 +192,23 @@ struct Tensor::Block {
 #endif
     return memory;
   }
-  // Room for a block and its parts. Throws NotReserved if the system does not even reserve what lies between them.
-  static void* room(std::size_t header, const MemoryParts& parts) {
+  // Room for a block and its parts, where it begins, and what was allocated: aligned here, which costs less than to ask for it.
+  struct Room {
+    void *block, *allocated;
+  };
+  // Throws NotReserved if the system does not even reserve what lies between them.
+  static Room make_room(std::size_t header, const MemoryParts& parts) {
     const std::size_t size = header + parts.span();
-    if (parts.count == 1) return large(::operator new (size, std::align_val_t{alignment}), size);
+    if (parts.count == 1) {
+      void* const allocated = large(::operator new(size + alignment), size + alignment);
+      return {static_cast<std::byte*>(allocated) + -reinterpret_cast<std::uintptr_t>(allocated) % alignment, allocated};
+    }
     void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
       throw NotReserved(
           "the system reserves no memory for a tensor whose parts lie far apart, of which little would be used: "
           "raise its limit (ulimit -v, vm.overcommit_memory)");
-    return memory;
+    return {memory, memory};
   }
   [[nodiscard]] std::byte* bytes() noexcept { return reinterpret_cast<std::byte*>(this) + header; }
   [[nodiscard]] MemoryParts all_parts() noexcept {
@@ -220,14 +228,16 @@ struct Tensor::Block {
 void Tensor::Free::operator()(Block* block) const noexcept {
   const MemoryParts parts = block->parts;
   const std::size_t header = block->header;
+  void* const room = block->room;
   block->~Block();
   if (parts.count == 1)
-    ::operator delete (block, std::align_val_t{alignment});
+    ::operator delete(room);
   else
-    ::munmap(block, header + parts.span());
+    ::munmap(room, header + parts.span());
 }
 
-Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset) {
+Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset,
+               bool unset) {
   const std::size_t width = size_of(type);
   unsigned __int128 last = 0;
   bool empty = false;
@@ -247,7 +257,9 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   const std::size_t elements = std::max(static_cast<std::size_t>(needed), base + width);
   if (!far) parts = {nullptr, guard + elements + guard, 0, 1};
   const std::size_t header = round_up(sizeof(Block) + guard, alignment) - guard;
-  block_.reset(new (Block::room(header, parts)) Block);
+  const Block::Room room = Block::make_room(header, parts);
+  block_.reset(new (room.block) Block);
+  block_->room = room.allocated;
   block_->parts = parts;
   block_->header = header;
   block_->type = type;
@@ -259,6 +271,13 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   block_->base = base;
   block_->elements = elements;
   const MemoryParts all = block_->all_parts();
+  bool repeats = false;  // elements that lie in one place leave others without one
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) repeats |= shape[axis] > 1 && strides[axis] == 0;
+  if (unset && !repeats && all.count == 1 && static_cast<std::size_t>(block_->size()) * width == elements) {
+    std::memset(all.first, 0xFF, guard);
+    std::memset(all.first + guard + elements, 0xFF, guard);
+    return;
+  }
   for (std::size_t n = 0; n < all.count; ++n) std::memset(all.part(n).data(), 0xFF, all.size);
 }
 
@@ -350,7 +369,9 @@ std::span<std::byte> Tensor::span_bytes() const noexcept {
 Tensor Tensor::clone() const {
   Tensor copy;
   if (!block_) return copy;
-  copy.block_.reset(new (Block::room(block_->header, block_->parts)) Block(*block_));
+  const Block::Room room = Block::make_room(block_->header, block_->parts);
+  copy.block_.reset(new (room.block) Block(*block_));
+  copy.block_->room = room.allocated;
   const MemoryParts from = parts(), to = copy.parts();
   for (std::size_t n = 0; n < from.count; ++n) std::memcpy(to.part(n).data(), from.part(n).data(), from.size);
   return copy;

@@ -70,7 +70,13 @@ class Tensor {
   // `strides` in elements, none negative. `base_offset`: elements by which the first one lies off a 64-byte boundary.
   // Elements start as 0xFF bytes. Throws TooLarge past 2^32 bytes of its parts, NotReserved where the system refuses what
   // lies between them.
-  Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset = 0);
+  Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset = 0)
+      : Tensor(type, shape, strides, base_offset, false) {}
+  // The same for who is about to write every element: they start as they may, where there are no gaps.
+  static Tensor to_be_written(DType type, std::span<const Index> shape, std::span<const Index> strides,
+                              Index base_offset = 0) {
+    return {type, shape, strides, base_offset, true};
+  }
   // Row-major, contiguous.
   Tensor(DType type, std::span<const Index> shape);
 
@@ -98,6 +104,7 @@ class Tensor {
   [[nodiscard]] Damage damage() const noexcept;
 
  private:
+  Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset, bool unset);
   struct Block;
   struct Free {
     void operator()(Block* block) const noexcept;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -443,18 +444,26 @@ std::optional<Assumption> Assumption::of_shape() const {
   return part;
 }
 
-double Assumption::least_work() const {
+Assumption::Work Assumption::work() const {
   using Operation = Node::Operation;
-  double least = 0;
+  constexpr double exact = 0x1p52;  // whatever order its factors come in, a product below it is not rounded
+  Work work{0, std::numeric_limits<double>::infinity()};
   for_each_conjunct(*root_, [&](const Node& node) {
     if (node.kind != Node::Kind::binary) return;
     const bool above = node.operation == Operation::at_least || node.operation == Operation::more,
                below = node.operation == Operation::at_most || node.operation == Operation::less;
     if (!above && !below) return;
-    const Node &work = above ? *node.left : *node.right, &number = above ? *node.right : *node.left;
-    if (number.kind == Node::Kind::number && is_work(work)) least = std::max(least, number.number);
+    const auto of = [&](const Node& product, const Node& number, bool from_below) {
+      if (number.kind != Node::Kind::number || !(number.number < exact) || !is_work(product)) return;
+      if (from_below)
+        work.least = std::max(work.least, number.number);
+      else
+        work.most = std::min(work.most, number.number);
+    };
+    of(*node.left, *node.right, above);
+    of(*node.right, *node.left, below);
   });
-  return least;
+  return work;
 }
 
 std::vector<Assumption::FormBound> Assumption::form_bounds() const {

@@ -38,9 +38,12 @@ class Assumption {
   // What of it speaks of extents and dtype alone; nothing if nothing does. Where that does not hold, the whole does not.
   [[nodiscard]] std::optional<Assumption> of_shape() const;
 
-  // The largest n of the conjuncts b*hq*lq*lk*(d+dv) >= n or > n, factors in any order: no problem of fewer multiply-adds is
-  // accepted. 0 if there is none.
-  [[nodiscard]] double least_work() const;
+  // What the conjuncts that compare b*hq*lq*lk*(d+dv), factors in any order, with a number below 2^52 leave of the multiply-adds:
+  // no problem of fewer than `least` is accepted, and none of more than `most`.
+  struct Work {
+    double least, most;
+  };
+  [[nodiscard]] Work work() const;
 
   // A form, and whether it is to have a value: what every conjunct implies.
   struct FormBound {

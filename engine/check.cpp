@@ -86,7 +86,12 @@ Verdict verdict_of_two(ops::Trial& trial, CallResult failed) {
 void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool compares, CaseOutcome& outcome) {
   ops::Trial& trial = asking.trial;
   const auto all = all_laws();
-  for (const std::size_t law : laws) outcome.laws.push_back({law, Verdict::skip("not run: a call did not return")});
+  const auto leave_rest = [&](std::size_t first) {
+    for (std::size_t n = first; n < outcome.laws.size(); ++n)
+      outcome.laws[n].verdict = Verdict::skip("not run: a call did not return");
+  };
+  outcome.laws.reserve(laws.size());
+  for (const std::size_t law : laws) outcome.laws.emplace_back().law = law;
   try {
     trial.base();
   } catch (const CallFailed& failed) {
@@ -94,13 +99,16 @@ void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool comp
     outcome.laws.front().lost = failed.result.lost;
     if (outcome.laws.front().verdict.kind == VerdictKind::skip)
       for (LawVerdict& law : outcome.laws) law.verdict = outcome.laws.front().verdict;
+    else
+      leave_rest(1);
     return;
   }
-  for (LawVerdict& law : outcome.laws) {
+  for (std::size_t n = 0; n < outcome.laws.size(); ++n) {
+    LawVerdict& law = outcome.laws[n];
     law.verdict = run_law(all[law.law], asking, law.lost);
     if (std::optional<Problem> call = asking.subject.take_failed(); is_finding(law.verdict.kind))
       law.call = std::move(call);
-    if (law.died()) return;
+    if (law.died()) return leave_rest(n + 1);
   }
 }
 
@@ -153,6 +161,23 @@ void validate(const LawChoice& choice) {
   throw usage_error("--property " + choice.property_glob + " matches no property: `attest list properties` names them");
 }
 
+namespace {
+
+// Those of an operation that ask for nothing but the base call, which are the same for each of its problems.
+const std::vector<std::size_t>& base_laws(const Op& op) {
+  thread_local const Op* of = nullptr;
+  thread_local std::vector<std::size_t> found;
+  if (of == &op) return found;
+  of = &op;
+  found.clear();
+  const auto all = all_laws();
+  for (std::size_t law = 0; law < all.size(); ++law)
+    if (all[law].op == &op && !compares(all[law].name) && all[law].base_call()) found.push_back(law);
+  return found;
+}
+
+}  // namespace
+
 std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
                                      const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number,
                                      std::uint64_t repeat) {
@@ -160,9 +185,11 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
   if (choice.compare == LawChoice::Compare::bound) return {law_named(compare_bound_name, op)};
   if (choice.compare == LawChoice::Compare::bits)
     return {law_named(compare_bound_name, op), law_named(compare_bits_name, op)};
+  if (choice.property_glob.empty() && choice.further == std::size_t{0}) return base_laws(op);
   const auto all = all_laws();
   const bool new_plan = case_number % repeat == 0;
   std::vector<std::size_t> chosen, others;
+  chosen.reserve(all.size());
   for (std::size_t law = 0; law < all.size(); ++law) {
     if (all[law].op != &op || compares(all[law].name)) continue;
     if (!choice.property_glob.empty()) {

@@ -103,7 +103,8 @@ std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const 
   domain = op.domain(supports, narrowed(std::move(dtypes), info, about_subject));
   apply_drawn(*domain, op, supports);
   narrow(*domain, about_subject);
-  domain->assume_least_work(about_subject.least_work());
+  const auto [least, most] = about_subject.work();
+  domain->assume_work(least, most);
   if (auto part = about_subject.of_shape())
     domain->assume_of_shape([part = std::move(*part)](const Problem& problem) { return part.holds(problem); });
   domain->assume([assumption = about_subject](const Problem& problem) { return assumption.holds(problem); });

@@ -18,8 +18,9 @@ Range range_of(DimRange dim) { return {dim.min, dim.max, std::max<Index>(dim.mul
 }  // namespace
 
 Range intersect(Range a, Range b) noexcept {
-  const Index step = std::lcm(a.multiple, b.multiple);
+  const Index step = a.multiple == b.multiple ? a.multiple : std::lcm(a.multiple, b.multiple);
   const Index lo = std::max(a.lo, b.lo), hi = std::min(a.hi, b.hi);
+  if (step == 1) return {lo, hi, step};
   return {(lo + step - 1) / step * step, hi - hi % step, step};
 }
 
@@ -43,6 +44,10 @@ Domain::Domain(const Supports& supports, std::vector<Format> dtypes)
   // A mask that varies along every axis is the only contiguous one.
   if (supports.strides == Supports::Strides::contiguous) keep_axes = bias_axes = only(15);
   if (supports.strides == Supports::Strides::last_dim_contiguous) keep_axes = bias_axes = {8, 15};
+  for (const Format dtype : dtypes_)
+    for (std::size_t layout = 0; layout < layout_count; ++layout)
+      if (permits(static_cast<Layout>(layout), dtype))
+        allowed_[static_cast<std::size_t>(dtype)] |= std::uint32_t{1} << layout;
   settle();
 }
 
@@ -95,7 +100,7 @@ bool Domain::accepts(const Problem& problem) const {
   return std::all_of(predicates_.begin(), predicates_.end(), [&](const auto& predicate) { return predicate(problem); });
 }
 
-bool Domain::allows(Layout layout, Format dtype) const {
+bool Domain::permits(Layout layout, Format dtype) const {
   const bool odd_rows = row_step(supports_.alignment, dtype) == 1;
   switch (layout) {
     case Layout::bhsd:
@@ -148,6 +153,7 @@ void Domain::settle() {
     const Index step = hkv.multiple, least = (std::max<Index>(hkv.lo, 1) + step - 1) / step * step;
     hq = intersect(hq, least > hkv.hi ? only(0) : Range{hkv.lo, hq.hi, least});
   }
+  for (const Format dtype : dtypes_) widths_[static_cast<std::size_t>(dtype)] = {width(d, dtype), width(dv, dtype)};
   check();
 }
 
@@ -159,8 +165,8 @@ void Domain::check() const {
   for (const Field& field : fields())
     if (field.drawn) require(!range(field).empty(), field.name);
   for (const Format dtype : dtypes_) {
-    require(!width(range<&Problem::d>(), dtype).empty(), "d");
-    require(!width(range<&Problem::dv>(), dtype).empty(), "dv");
+    require(!widths(dtype).d.empty(), "d");
+    require(!widths(dtype).dv.empty(), "dv");
     bool some_bias = range<&Problem::bias>().hi == 0;
     const Range types = range<&Problem::bias_type>();
     for (Index type = types.lo; type <= types.hi; ++type)

@@ -1,5 +1,8 @@
 #pragma once
+#include <array>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -59,9 +62,15 @@ class Domain {
   void assume_of_shape(std::function<bool(const Problem&)> predicate) { of_shape_ = std::move(predicate); }
   [[nodiscard]] bool may_accept_shape(const Problem& problem) const { return !of_shape_ || of_shape_(problem); }
 
-  // Tells that the predicates turn away every problem of fewer multiply-adds, so that a draw may end once the most is known.
-  void assume_least_work(double multiply_adds) { least_work_ = multiply_adds; }
+  // Tells that the predicates turn away every problem of fewer than `least` multiply-adds, or of more than `most`, so that a draw may
+  // end once the most that it can have is known, or what it has, before the predicates are asked.
+  void assume_work(double least, double most) { least_work_ = least, most_work_ = most; }
   [[nodiscard]] bool may_accept_work(Index most) const noexcept { return static_cast<double>(most) >= least_work_; }
+  [[nodiscard]] bool may_accept_work_of(const Problem& p) const noexcept {
+    const double work = static_cast<double>(p.b) * static_cast<double>(p.hq) * static_cast<double>(p.lq) *
+                        static_cast<double>(p.lk) * static_cast<double>(p.d + p.dv);
+    return least_work_ <= work && work <= most_work_;
+  }
 
   // What a drawn field may be: range<&Problem::keep>(). Dimensions include 0 only where the subject's smallest is 0.
   [[nodiscard]] const Range& range(const Field& field) const noexcept { return ranges_[position(field)]; }
@@ -74,15 +83,22 @@ class Domain {
 
   // Whether a tensor of this format may lie so, by the strides and the alignment that the subject
   // asks for. Broadcasts are for inputs only.
-  [[nodiscard]] bool allows(Layout layout, Format dtype) const;
+  [[nodiscard]] bool allows(Layout layout, Format dtype) const noexcept {
+    return allowed_[static_cast<std::size_t>(dtype)] >> static_cast<unsigned>(layout) & 1;
+  }
   // Whether the subject takes such a bias beside q, k and v of this format. A type that says what `same` says too is not
   // offered.
   [[nodiscard]] bool offers(BiasType type, Format dtype) const;
-  // The range of d (or dv) for a storage format: rows of a contiguous tensor keep the alignment
+  // The ranges of d and dv for one of dtypes(): rows of a contiguous tensor keep the alignment
   // that the subject asks for.
-  [[nodiscard]] Range width(Range range, Format dtype) const;
+  struct Widths {
+    Range d, dv;
+  };
+  [[nodiscard]] const Widths& widths(Format dtype) const noexcept { return widths_[static_cast<std::size_t>(dtype)]; }
 
  private:
+  [[nodiscard]] Range width(Range range, Format dtype) const;
+  [[nodiscard]] bool permits(Layout layout, Format dtype) const;
   Range& of(const Field& field) noexcept { return ranges_[position(field)]; }
   template <auto Member>
   Range& of() noexcept {
@@ -94,6 +110,8 @@ class Domain {
   Supports supports_;
   std::vector<Format> dtypes_;
   std::vector<Range> ranges_;     // by the position of the field
+  std::array<Widths, format_count> widths_;
+  std::array<std::uint32_t, format_count> allowed_{};  // layouts, by bit
   std::vector<FormOffer> forms_;  // what is left of those that the subject has
   struct Says {
     std::string form, value;
@@ -102,7 +120,7 @@ class Domain {
   std::vector<Says> where_;
   std::vector<std::function<bool(const Problem&)>> predicates_;
   std::function<bool(const Problem&)> of_shape_;
-  double least_work_ = 0;
+  double least_work_ = 0, most_work_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace attest

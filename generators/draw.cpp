@@ -29,7 +29,9 @@ std::optional<Problem> draw_once(const Domain& domain, std::uint64_t shape_key, 
   Problem problem;
   Source shape(shape_key), rest(rest_key);
   draw_dtype(problem, domain, shape);
-  if (!draw_shape(problem, domain, shape, size, large_batch) || !domain.may_accept_shape(problem)) return std::nullopt;
+  if (!draw_shape(problem, domain, shape, size, large_batch) || !domain.may_accept_work_of(problem) ||
+      !domain.may_accept_shape(problem))
+    return std::nullopt;
   draw_masks(problem, domain, rest);
   draw_layouts(problem, domain, rest);
   draw_outputs(problem, domain, rest);

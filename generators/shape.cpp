@@ -39,7 +39,7 @@ constexpr auto production_widths = std::to_array<Index>({64, 80, 96, 128, 256});
 constexpr Index most_counted = 65535;
 // Elements that one problem may hold, masks along every axis included: 2^27 bytes of f64 with gaps, and a GiB with all the
 // copies that laws make.
-constexpr Wide most_elements = Wide{1} << 23;
+constexpr Index most_elements = Index{1} << 23;
 // Multiply-adds of the rows that are judged, and the fewest rows.
 constexpr Index most_judged_work = Index{1} << 21, fewest_judged_rows = 16;
 // Rows that are judged of problems of 65,535 rows and more: what is wrong there is wrong with many rows, or with the last.
@@ -53,10 +53,18 @@ Range positive(Range range) {
   return range;
 }
 
-Wide work_of(const Problem& p) { return Wide{p.b} * p.hq * p.lq * p.lk * (p.d + p.dv); }
-
-// An upper bound: every query head with keys and values of its own, and one mask element per score.
-Wide elements_of(const Problem& p) { return Wide{p.b} * p.hq * (Wide{p.lq + p.lk} * (p.d + p.dv) + Wide{p.lq} * p.lk); }
+template <class Integer>
+Integer work_of(const Problem& p) {
+  return Integer{p.b} * p.hq * p.lq * p.lk * (p.d + p.dv);
+}
+// An upper bound: every query head with keys and values of its own, and one mask element per score. Where no extent is 0, at most
+// three for each multiply-add.
+template <class Integer>
+Integer elements_of(const Problem& p) {
+  return Integer{p.b} * p.hq * (Integer{p.lq + p.lk} * (p.d + p.dv) + Integer{p.lq} * p.lk);
+}
+// Where a problem of that many multiply-adds and all its parts are counted in 64 bits.
+constexpr Index most_narrow_work = Index{1} << 60;
 
 // From the smallest problem of the domain up to the end of a band, or 16 times the smallest if that is more.
 Index draw_work(Source& source, Index smallest, int size) {
@@ -70,8 +78,8 @@ Index draw_work(Source& source, Index smallest, int size) {
 class Shape {
  public:
   Shape(Problem& problem, const Domain& domain, Source& source, int size) : problem_(problem), source_(source) {
-    const Range d = positive(domain.width(domain.range<&Problem::d>(), problem.dtype)),
-                dv = positive(domain.width(domain.range<&Problem::dv>(), problem.dtype)), both = intersect(d, dv);
+    const Domain::Widths& widths = domain.widths(problem.dtype);
+    const Range d = positive(widths.d), dv = positive(widths.dv), both = intersect(d, dv);
     one_width_ = domain.supports().dv_equals_d || (!both.empty() && source.chance(3, 4));
     dims_ = {{dimension<&Problem::lk>(positive(domain.range<&Problem::lk>())),
               dimension<&Problem::lq>(positive(domain.range<&Problem::lq>())),
@@ -79,7 +87,7 @@ class Shape {
               dimension<&Problem::hq>(positive(domain.range<&Problem::hq>())),
               dimension<&Problem::d>(one_width_ ? both : d), dimension<&Problem::dv>(dv)}};
     for (const Dimension& dim : dims_) set(dim, dim.range.lo);
-    work_ = draw_work(source, static_cast<Index>(std::max<Wide>(work_of(problem), 1)), size);
+    work_ = draw_work(source, static_cast<Index>(std::max<Wide>(work_of<Wide>(problem), 1)), size);
   }
 
   // Of what draw() makes, in multiply-adds.
@@ -175,20 +183,24 @@ class Shape {
   }
 
   // The largest value of a dimension that keeps an affine cost below `limit` while the others stay as they are.
-  template <class Cost>
-  Index cap(const Dimension& dim, Cost&& cost, Wide limit) {
+  template <class Integer>
+  Index cap(const Dimension& dim, Integer (*cost)(const Problem&), Integer limit) {
     set(dim, 0);
-    const Wide none = cost(problem_);
+    const Integer none = cost(problem_);
     set(dim, 1);
-    const Wide slope = cost(problem_) - none;
+    const Integer slope = cost(problem_) - none;
     if (slope <= 0) return dim.range.hi;
-    return static_cast<Index>(std::clamp<Wide>((limit - none) / slope, dim.range.lo, dim.range.hi));
+    return static_cast<Index>(std::clamp<Integer>((limit - none) / slope, dim.range.lo, dim.range.hi));
+  }
+  template <class Integer>
+  Index cap(const Dimension& dim) {
+    return std::min(cap<Integer>(dim, work_of<Integer>, work_), cap<Integer>(dim, elements_of<Integer>, most_elements));
   }
 
   // Edge-biased within what is left. Fair: within twice the share, in octaves, that falls to this dimension among those
   // not drawn yet, so that several are large together; otherwise one may take it all. The last one mostly does.
   Index draw_one(const Dimension& dim, int remaining, bool fair) {
-    Index most = std::min(cap(dim, work_of, work_), cap(dim, elements_of, most_elements));
+    Index most = work_ < most_narrow_work ? cap<Index>(dim) : cap<Wide>(dim);
     const Index least = std::max<Index>(dim.range.lo, 1);
     if (most <= least) return dim.range.lo;
     const int octaves = static_cast<int>(bits_of(most / least)) - 1;

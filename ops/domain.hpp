@@ -49,8 +49,8 @@ class DomainOf final : public Domain {
       own_.assume_of_shape(
           [predicate = std::move(predicate)](const OwnProblem& problem) { return says(predicate, problem); });
   }
-  void assume_least_work(double multiply_adds) override {
-    if constexpr (requires { own_.assume_least_work(multiply_adds); }) own_.assume_least_work(multiply_adds);
+  void assume_work(double least, double most) override {
+    if constexpr (requires { own_.assume_work(least, most); }) own_.assume_work(least, most);
   }
   [[nodiscard]] bool accepts(const Problem& problem) const override { return own_.accepts(problem.as<OwnProblem>()); }
   [[nodiscard]] const Own& own() const noexcept { return own_; }

@@ -68,8 +68,8 @@ class Domain {
   // The same of what `predicate`, of extents and dtype alone, turns away: a draw may end once these are known. It changes nothing of
   // what is drawn.
   virtual void assume_of_shape(std::function<bool(const Problem&)> /*predicate*/) {}
-  // Likewise of every problem of fewer multiply-adds.
-  virtual void assume_least_work(double /*multiply_adds*/) {}
+  // Likewise of every problem of fewer than `least` multiply-adds, or of more than `most`.
+  virtual void assume_work(double /*least*/, double /*most*/) {}
   // Whether every predicate holds.
   [[nodiscard]] virtual bool accepts(const Problem& problem) const = 0;
 };

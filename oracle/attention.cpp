@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -88,14 +89,16 @@ struct AttentionOracle::Full {
   RowSpread spread;
   Index facts_of = -1, row_of = -1, spread_of = -1;
 
-  [[nodiscard]] Index row_number(const RowIndex& r) const { return (r.b * call.heads + r.h) * call.rows + r.i; }
-
-  Row& at(const RowIndex& r) {
+  // Of the head that r reads.
+  const HeadFacts& facts_for(const RowIndex& r) {
     const Index head = call.head_number(r.b, r.h);
-    if (facts_of != head)
-      facts = of.heads_finite_ || head == of.finite_head_ ? HeadFacts{} : head_facts(call, r.b, call.kv_head(r.h));
+    if (facts_of != head) facts = of.head_known_finite(head) ? HeadFacts{} : head_facts(call, r.b, call.kv_head(r.h));
     facts_of = head;
-    const Index number = row_number(r);
+    return facts;
+  }
+  Row& at(const RowIndex& r) {
+    (void)facts_for(r);
+    const Index number = call.row_number(r);
     if (row_of != number) row.evaluate(call, facts, r.b, r.h, r.i);
     row_of = number;
     return row;
@@ -269,9 +272,8 @@ class EmptyRows {
   // Whether all bits of a dense row are 0.
   static bool all_zero(const attest_tensor& out, const RowIndex& r, Index columns) {
     const auto* const bytes = static_cast<const unsigned char*>(attest_at(&out, r.b, r.h, r.i, 0));
-    unsigned any = 0;
-    for (Index n = 0, count = columns * out.dtype.bits / 8; n < count; ++n) any |= bytes[n];
-    return any == 0;
+    const auto count = static_cast<std::size_t>(columns * out.dtype.bits / 8);
+    return count == 0 || (bytes[0] == 0 && std::memcmp(bytes, bytes + 1, count - 1) == 0);
   }
 
   const Call& call_;
@@ -443,8 +445,8 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
   std::iota(order.begin(), order.end(), Index{0});
   const auto bound = [&](Index n) { return squares[static_cast<std::size_t>(n)]; };
   std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return bound(a) > bound(b); });
-  // Few rows are kept from one round to the next: what all columns of one share may take longer than all of these.
-  constexpr std::size_t most_kept = 64;
+  // Rows are kept from one round to the next where they are few and short: a round may ask for a few elements of each of them.
+  constexpr std::size_t most_kept = 1024;
   constexpr double kept_numbers = 1 << 22;  // of all keys that are kept
   const double numbers_a_row = static_cast<double>(call_.keys) * static_cast<double>(call_.d + 16);
   const bool keeps =
@@ -473,25 +475,36 @@ double AttentionOracle::lambda_needed(Index b, Index h, Index i, Index column, F
   return full().lambda_needed({b, h, i}, column, {call_.numbers.output, tensor, false}, got);
 }
 
-// Whether masks leave no key to a row whose query is finite, of a call whose heads are known to be, so that Row::evaluate() would find
-// nothing but an empty row.
+bool AttentionOracle::head_known_finite(Index head) const noexcept {
+  return heads_finite_ || head == finite_head_ ||
+         (!finite_heads_.empty() && finite_heads_[static_cast<std::size_t>(head)] != 0);
+}
+
+// Whether masks leave no key to a row whose query and head are finite, so that Row::evaluate() would find nothing but an empty row.
 bool AttentionOracle::surely_empty(const RowIndex& r) {
-  if (!heads_finite_ || call_.has_radii || call_.contract->mask_added || call_.contract->empty_row == EmptyRow::mean_v)
-    return false;
+  if (call_.has_radii || call_.contract->mask_added || call_.contract->empty_row == EmptyRow::mean_v) return false;
   const KeyRange range = call_.range(r.b, r.i);
   if (!call_.has_keep && range.first < range.last) return false;
   for (Index j = range.first; j < range.last; ++j)
     if (call_.kept(r.b, r.h, r.i, j)) return false;
   query_.resize(static_cast<std::size_t>(call_.d));
   read_row(call_.q, r.b, r.h, r.i, call_.d, query_.data());
-  return std::ranges::all_of(query_, [](double x) { return std::isfinite(x); });
+  if (!std::ranges::all_of(query_, [](double x) { return std::isfinite(x); })) return false;
+  if (heads_finite_) return true;
+  const HeadFacts& facts = full().facts_for(r);
+  return facts.k_finite && facts.v_finite;
 }
 
 Enclosure AttentionOracle::lse_enclosure(Index b, Index h, Index i) {
-  if (!surely_empty({b, h, i})) return full().lse({b, h, i});
-  Row empty;
-  empty.kind = RowKind::empty;
-  return lse_enclosure_of(call_, empty);
+  const auto number = static_cast<std::size_t>(call_.row_number({b, h, i}));
+  const bool known = number < known_empty_.size() && known_empty_[number] != 0;
+  if (!known && !surely_empty({b, h, i})) return full().lse({b, h, i});
+  if (!empty_lse_) {
+    Row empty;
+    empty.kind = RowKind::empty;
+    empty_lse_ = lse_enclosure_of(call_, empty);
+  }
+  return *empty_lse_;
 }
 
 Verdict AttentionOracle::judge_slowly(const Tensor& out, const Tensor& lse) {
@@ -543,6 +556,11 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
   Tally tally;
   Block block;
   EmptyRows empty(call_);
+  const auto judge_empty = [&](const RowIndex& row) {
+    known_empty_.resize(static_cast<std::size_t>(problem_.b * problem_.hq * problem_.lq));
+    known_empty_[static_cast<std::size_t>(call_.row_number(row))] = 1;
+    return empty.judge(tally, results, row, call_.dv);
+  };
   bool heads_finite = problem_.rows == 0 && rows.size() > 0;
   std::optional<ShortRows> short_rows;
   if (lanes && ShortRows::speaks_of(quick, call_, spreads, rows.size()))
@@ -555,7 +573,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
       for (const RowIndex& row : short_rows->rows()) {
         if (!short_rows->is_empty(n))
           take_up(*short_rows, n, results, call_.dv, tally, statistics);
-        else if (!empty.judge(tally, results, row, call_.dv))
+        else if (!judge_empty(row))
           return tally.verdict();
         ++n;
       }
@@ -564,14 +582,19 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
     }
     next = block.take(problem_, rows, next, quick.max_rows());
     quick.load(block.rows(), results.out, results.lse);
-    if (quick.head_finite())
+    if (quick.head_finite()) {
       finite_head_ = call_.head_number(block.rows()[0].b, block.rows()[0].h);
-    else
+      if (problem_.rows != 0) {  // else all heads are asked
+        finite_heads_.resize(static_cast<std::size_t>(call_.batch * call_.kv_heads));
+        finite_heads_[static_cast<std::size_t>(finite_head_)] = 1;
+      }
+    } else {
       heads_finite = false;
+    }
     Index n = 0;
     for (const RowIndex& row : block.rows()) {
       if (empty.settles(quick, n)) {  // the tiers say nothing of it
-        if (!empty.judge(tally, results, row, call_.dv)) return tally.verdict();
+        if (!judge_empty(row)) return tally.verdict();
       } else {
         if (statistics != nullptr) add_statistics(full, results, &quick, n, row, call_.dv, *statistics);
         if (!judge_row(full, tally, results, quick, n, row, call_.dv)) return tally.verdict();

@@ -1,6 +1,8 @@
 #pragma once
 #include <array>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -61,6 +63,7 @@ class AttentionOracle final : public Oracle {
   Full& full();
   Verdict judge(const Tensor& out, const Tensor& lse, Statistics* statistics, bool lanes);
   bool surely_empty(const RowIndex& r);
+  [[nodiscard]] bool head_known_finite(Index head) const noexcept;
 
   const Problem& problem_;
   Call call_;
@@ -68,7 +71,11 @@ class AttentionOracle final : public Oracle {
   Index finite_head_ = -1;     // a key/value head known to hold finite values only
   bool heads_finite_ = false;  // whether all of them are known to
   std::unique_ptr<Full> full_;
+  std::vector<std::uint8_t> finite_heads_;  // those that judge() found to be, where it does not look at all of them
   std::vector<double> query_;
+  std::vector<std::uint8_t>
+      known_empty_;  // by row, of those that judge() found to be empty whatever they hold; or nothing
+  std::optional<Enclosure> empty_lse_;  // of such rows, once asked for
 };
 
 }  // namespace attest::oracle

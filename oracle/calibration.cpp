@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -124,7 +126,10 @@ bool outputs_alike(const Problem& p) {
 }
 
 Thresholds Calibration::thresholds(const Policy& policy, const Problem& problem) const {
-  return thresholds_of(to_text(policy), calibration_class(problem));
+  // Problem after problem has one policy.
+  thread_local std::optional<std::pair<Policy, std::string>> last;
+  if (!last || last->first != policy) last.emplace(policy, to_text(policy));
+  return thresholds_of(last->second, calibration_class(problem));
 }
 
 Thresholds Calibration::thresholds_of(std::string_view policy, std::string_view calibrated_class) const {

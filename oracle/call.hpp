@@ -31,6 +31,8 @@ class Call {
   [[nodiscard]] Index kv_head(Index h) const noexcept { return h / group; }
   // Of a key/value head among those of all samples.
   [[nodiscard]] Index head_number(Index b, Index h) const noexcept { return b * kv_heads + kv_head(h); }
+  // Of a row among those of all samples and heads.
+  [[nodiscard]] Index row_number(const RowIndex& r) const noexcept { return (r.b * heads + r.h) * rows + r.i; }
   // Lb: the keys of sample b.
   [[nodiscard]] Index length(Index b) const noexcept;
   // Keys outside [first, last) are masked by length, causality or window.

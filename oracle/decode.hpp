@@ -19,5 +19,9 @@ struct DenseRows {
 // Writes zeros behind each row in whole lanes. Reads past its last element as many as fill the lanes: no more than the guards of
 // a Tensor hold.
 void decode_padded(const DenseRows& from, double* to, Index to_stride);
+// Writes eight rows as columns: the c-th numbers of all of them at to + c * to_stride. Reads whole lanes of columns.
+void turn_eight(const double* rows, Index stride, Index columns, double* to, Index to_stride);
+// decode_padded() of the rows' columns, a row of `to` for each: zeros behind it where `rows` are no whole lanes.
+void decode_turned(const DenseRows& from, double* to, Index to_stride);
 
 }  // namespace attest::oracle

@@ -1,5 +1,8 @@
 #pragma once
 // Bodies of Loops, for the files that make it.
+#include <algorithm>
+#include <cstddef>
+
 #include "core/format.hpp"
 #include "oracle/lanes.hpp"
 #include "oracle/loops.hpp"
@@ -42,6 +45,34 @@ ATTEST_LANE_FN void decode(const T* from, Index count, double* to, Convert conve
   Index n = 0;
   for (; n + lane_count <= count; n += lane_count) store(to + n, convert(load<Bits>(from + n)));
   for (; n < count; ++n) to[n] = one(from[n]);
+}
+
+// Eight rows of eight numbers, by columns.
+template <class L>
+ATTEST_LANE_FN void turn(const double* rows, Index stride, L (&columns)[lane_count]) {
+  if constexpr (L::per_vector == 8) {
+    typename L::Vector row[8], pair[8], four[8];
+    for (int r = 0; r < 8; ++r) row[r] = load<L>(rows + r * stride).part[0];
+    for (int r = 0; r < 8; r += 2) {
+      pair[r] = __builtin_shufflevector(row[r], row[r + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+      pair[r + 1] = __builtin_shufflevector(row[r], row[r + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int r = 0; r < 8; r += 4)
+      for (int odd = 0; odd < 2; ++odd) {
+        four[r + odd] = __builtin_shufflevector(pair[r + odd], pair[r + 2 + odd], 0, 1, 8, 9, 4, 5, 12, 13);
+        four[r + 2 + odd] = __builtin_shufflevector(pair[r + odd], pair[r + 2 + odd], 2, 3, 10, 11, 6, 7, 14, 15);
+      }
+    for (int c = 0; c < 4; ++c) {
+      columns[c].part[0] = __builtin_shufflevector(four[c], four[4 + c], 0, 1, 2, 3, 8, 9, 10, 11);
+      columns[4 + c].part[0] = __builtin_shufflevector(four[c], four[4 + c], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+  } else {
+    for (int c = 0; c < lane_count; ++c) {
+      double column[lane_count];
+      for (int r = 0; r < lane_count; ++r) column[r] = rows[r * stride + c];
+      columns[c] = load<L>(column);
+    }
+  }
 }
 
 }  // namespace
@@ -96,6 +127,32 @@ void Loops<L>::decode_padded(const DenseRows& from, double* to, Index to_stride)
     whole_lanes(
         halves,
         [](const std::uint16_t* at) __attribute__((always_inline)) { return from_f16<L>(load<Halves<L>>(at)); });
+}
+
+template <class L>
+void Loops<L>::turn_eight(const double* rows, Index stride, Index columns, double* to, Index to_stride) {
+  for (Index c = 0; c < columns; c += lane_count) {
+    L turned[lane_count];
+    turn<L>(rows + c, stride, turned);
+    for (Index n = 0; n < std::min<Index>(lane_count, columns - c); ++n) store(to + (c + n) * to_stride, turned[n]);
+  }
+}
+
+template <class L>
+void Loops<L>::decode_turned(const DenseRows& from, double* to, Index to_stride) {
+  constexpr Index most = 64;  // columns at once
+  double block[lane_count * most] = {};
+  for (Index j = 0; j < from.rows; j += lane_count) {
+    const Index some = std::min<Index>(lane_count, from.rows - j);
+    if (some < lane_count) std::fill_n(block, lane_count * most, 0.0);
+    for (Index first = 0; first < from.count; first += most) {
+      const Index columns = std::min(most, from.count - first);
+      const auto* const at =
+          static_cast<const std::byte*>(from.first) + (j * from.stride + first) * (from.type.bits / 8);
+      decode_padded({from.type, at, some, columns, from.stride}, block, most);
+      turn_eight(block, most, columns, to + first * to_stride + j, to_stride);
+    }
+  }
 }
 
 }  // namespace attest::oracle::products

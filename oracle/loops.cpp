@@ -139,5 +139,11 @@ void decode_f32(const float* from, Index count, double* to) {
 void decode_padded(const DenseRows& from, double* to, Index to_stride) {
   products::widest([&](auto loops) { loops.decode_padded(from, to, to_stride); });
 }
+void turn_eight(const double* rows, Index stride, Index columns, double* to, Index to_stride) {
+  products::widest([&](auto loops) { loops.turn_eight(rows, stride, columns, to, to_stride); });
+}
+void decode_turned(const DenseRows& from, double* to, Index to_stride) {
+  products::widest([&](auto loops) { loops.decode_turned(from, to, to_stride); });
+}
 
 }  // namespace attest::oracle

@@ -56,6 +56,8 @@ struct Loops {
   static void decode_bf16(const std::uint16_t* from, Index count, double* to);
   static void decode_f32(const float* from, Index count, double* to);
   static void decode_padded(const DenseRows& from, double* to, Index to_stride);
+  static void turn_eight(const double* rows, Index stride, Index columns, double* to, Index to_stride);
+  static void decode_turned(const DenseRows& from, double* to, Index to_stride);
 };
 extern template struct Loops<Lanes>;
 extern template struct Loops<Pack<double, 4>>;

@@ -1,5 +1,6 @@
 // What the quick levels read: keys transposed, values, queries and outputs as doubles in whole lanes.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -85,6 +86,23 @@ void Quick::load_keys(Index tile) {
   if (call_.k.strides[2] == 1) {
     decode_padded({call_.k.dtype, element_at(call_.k, b_, kv_, first, 0), call_.d, count, call_.k.strides[3]}, kt_,
                   kt_stride_);
+  } else if (call_.k.strides[3] == 1 && call_.d >= lane_count) {
+    decode_turned({call_.k.dtype, element_at(call_.k, b_, kv_, first, 0), count, call_.d, call_.k.strides[2]}, kt_,
+                  kt_stride_);
+  } else if (call_.d >= lane_count) {
+    constexpr Index most = 64;  // columns at once
+    std::array<double, lane_count * most> block{};
+    for (Index j = 0; j < count; j += lane_count) {
+      const Index some = std::min<Index>(lane_count, count - j);
+      if (some < lane_count) block.fill(0);
+      for (Index c = 0; c < call_.d; c += most) {
+        const Index columns = std::min(most, call_.d - c);
+        for (Index n = 0; n < some; ++n)
+          read_strided(call_.k, element_at(call_.k, b_, kv_, first + j + n, c), call_.k.strides[3], columns,
+                       block.data() + n * most);
+        turn_eight(block.data(), most, columns, kt_ + c * kt_stride_ + j, kt_stride_);
+      }
+    }
   } else {
     for (Index c = 0; c < call_.d && whole > count; ++c)
       std::fill_n(kt_ + c * kt_stride_ + whole - lane_count, lane_count, 0.0);

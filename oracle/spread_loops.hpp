@@ -12,10 +12,41 @@ namespace {
 // Smaller weights count for nothing, and their squares would be subnormal floats.
 constexpr double least_weight = 0x1p-62, ln_least_weight = 43;
 
+// Sixteen columns from c on, for which there are registers as wide as eight doubles.
+template <int Rows>
+ATTEST_LANE_FN void moments_of_sixteen(const float* w, const float* w2, Index stride, const float* v, const float* v2,
+                                       Index keys, Index columns, Index c, float* first, float* second, bool add) {
+  typedef float Vector __attribute__((vector_size(64)));
+  typedef float Unaligned __attribute__((vector_size(64), aligned(alignof(float)), may_alias));
+  const auto at = [](const float* from) __attribute__((always_inline)) {
+    return (Vector) * reinterpret_cast<const Unaligned*>(from);
+  };
+  Vector one[Rows], two[Rows];
+  for (int r = 0; r < Rows; ++r) {
+    one[r] = add ? at(first + r * columns + c) : Vector{};
+    two[r] = add ? at(second + r * columns + c) : Vector{};
+  }
+  for (Index j = 0; j < keys; ++j) {
+    const Vector value = at(v + j * columns + c), squared = at(v2 + j * columns + c);
+    for (int r = 0; r < Rows; ++r) {
+      one[r] += w[r * stride + j] * value;
+      two[r] += w2[r * stride + j] * squared;
+    }
+  }
+  for (int r = 0; r < Rows; ++r) {
+    *reinterpret_cast<Unaligned*>(first + r * columns + c) = one[r];
+    *reinterpret_cast<Unaligned*>(second + r * columns + c) = two[r];
+  }
+}
+
 template <class L, int Rows>
 ATTEST_LANE_FN void moment_rows(const float* w, const float* w2, Index stride, const float* v, const float* v2,
                                 Index keys, Index columns, float* first, float* second, bool add) {
-  for (Index c = 0; c < columns; c += lane_count) {
+  Index c = 0;
+  if constexpr (L::per_vector == 8)
+    for (; c + 16 <= columns; c += 16)
+      moments_of_sixteen<Rows>(w, w2, stride, v, v2, keys, columns, c, first, second, add);
+  for (; c < columns; c += lane_count) {
     typename L::Floats one[Rows], two[Rows];
     for (int r = 0; r < Rows; ++r) {
       one[r] = add ? load<typename L::Floats>(first + r * columns + c) : typename L::Floats{};
@@ -104,7 +135,11 @@ SpreadSums Loops<L>::spread(const SpreadRule& rule, const double* y, const float
     const L moved = m2 * second_weight - 2.0 * scaled * m1 + mean2 * mean_weight - rule.underflow;
     const L s2 = max(moved, fill<L>(0)) * inverse + rule.per_mean2 * mean2 + absolute * absolute;
     const L error = abs(got - mean) * rule.scale;
-    const L beyond = max(error - half_gap(got, mean, rule.gap, gap_tiny) * rule.scale, fill<L>(0));
+    // Of elements that are their mean, as of rows of one key, and of those as near as their format has them, nothing is divided.
+    const typename L::Bits off = error > 0.0;
+    const bool some_off = bits_of(off) != 0;
+    L beyond = fill<L>(0);
+    if (some_off) beyond = max(error - half_gap(got, mean, rule.gap, gap_tiny) * rule.scale, fill<L>(0));
     const L half_ulp = max(abs(scaled) * rule.unit, fill<L>(least_half_ulp));
     const L variance = s2 + rule.floor * rule.floor + half_ulp * half_ulp * (1.0 / 3);
     // What float32 loses where values differ by little beside their mean.
@@ -112,11 +147,12 @@ SpreadSums Loops<L>::spread(const SpreadRule& rule, const double* y, const float
     const typename L::Bits known = abs(got) < lane_infinity,
                            inside = lane_numbers<L>() < static_cast<double>(count - c);
     const typename L::Bits counted = inside & known & (lost <= 0.5 * variance);
-    total += zero_unless(counted & (error > 0.0), error * error / variance);
+    if (some_off) total += zero_unless(counted & off, error * error / variance);
     finite += zero_unless(counted, fill<L>(1));
     const L beyond2 = beyond * beyond;
     const typename L::Bits is_near = (known & (beyond2 <= limit * s2)) | ~inside;
-    top = max(top, zero_unless(inside & is_near & (beyond > 0.0), beyond2 / s2));
+    const typename L::Bits outside = inside & is_near & (beyond > 0.0);
+    if (bits_of(outside) != 0) top = max(top, zero_unless(outside, beyond2 / s2));
     all_near &= is_near;
     near[c / lane_count] = bits_of(is_near);
   }

@@ -109,10 +109,12 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
         double* const one = key + k * stride;
         read_row(call.k, b, call.kv_head(h), row.keys[t + k], call.d, one);
         std::fill(one + width, one + stride, 0.0);
-        double qk = 0;
-        for (std::size_t c = 0; c < width; ++c) qk += products[c * some + k] = query_[c] * one[c] * m.scale;
-        raw_[t + k] = qk;
       }
+      std::array<double, some> qk{};  // beside each other, so that no sum waits for itself
+      for (std::size_t c = 0; c < width; ++c)
+        for (std::size_t k = 0; k < count; ++k)
+          qk[k] += products[c * some + k] = query_[c] * key[k * stride + c] * m.scale;
+      for (std::size_t k = 0; k < count; ++k) raw_[t + k] = qk[k];
       prefixes_of_eight(products.data(), width, sums_of);
     }
     const double qk = raw_[t];

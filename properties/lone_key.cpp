@@ -103,7 +103,7 @@ Verdict check_lone_key(Trial& trial) {
       at = row_index(p, row);
     before = row;
     const auto [b, h, i] = at;
-    const Index key = single_key(masks, b, h, i, p.lk);
+    const Index key = masks.single(b, h, i);
     if (key < 0) continue;
     any = true;
     const Index kv = h / p.group();

@@ -52,13 +52,43 @@ bool Masks::by_position_alone() const noexcept {
   return !attest_present(&keep_) && !(bias_masks_ && attest_present(&bias_));
 }
 
+template <class Closed>
+Index Masks::single_of(Index first, Index last, const Closed& closed) noexcept {
+  Index found = -1;
+  for (Index j = first; j < last; ++j) {
+    if (closed(j)) continue;
+    if (found >= 0) return -1;
+    found = j;
+  }
+  return found;
+}
+
+Index Masks::single(Index b, Index h, Index i) const noexcept {
+  const Index first = begin(b, i), last = std::min({end(b, i), length(b), keys_});
+  const bool has_bias = bias_masks_ && attest_present(&bias_);
+  if (!attest_present(&keep_)) {
+    if (!has_bias) return last - first == 1 ? first : -1;
+    return single_of(first, last, [&](Index j) { return closed_by_bias(b, h, i, j); });
+  }
+  if (keep_.dtype.code != ATTEST_BOOL || first >= last)
+    return single_of(first, last, [&](Index j) { return part(b, h, i, j) != Part::attended; });
+  const auto* const keep = static_cast<const std::uint8_t*>(attest_at(&keep_, b, h, i, 0));
+  const Index step = keep_.strides[3];
+  if (!has_bias) return single_of(first, last, [&](Index j) { return keep[j * step] == 0; });
+  return single_of(first, last, [&](Index j) { return keep[j * step] == 0 || closed_by_bias(b, h, i, j); });
+}
+
+bool Masks::closed_by_bias(Index b, Index h, Index i, Index j) const noexcept {
+  return bias(b, h, i, j) == -std::numeric_limits<double>::infinity();
+}
+
 Part Masks::part(Index b, Index h, Index i, Index j) const noexcept {
   const Index g = diagonal(b, i);
   if (j >= length(b) || (causal_ && j > g) || (window_left_ >= 0 && g - j > window_left_) ||
       (window_right_ >= 0 && j - g > window_right_))
     return closed_;
   if (attest_present(&keep_) && load(keep_, b, h, i, j) == 0) return closed_;
-  if (bias_masks_ && bias(b, h, i, j) == -std::numeric_limits<double>::infinity()) return Part::minus_inf;
+  if (bias_masks_ && closed_by_bias(b, h, i, j)) return Part::minus_inf;
   return Part::attended;
 }
 

@@ -23,6 +23,8 @@ class Masks {
   [[nodiscard]] Index begin(Index b, Index i) const noexcept;
   // Whether every key from begin() to end() that its sample has takes part: nothing is said of single keys.
   [[nodiscard]] bool by_position_alone() const noexcept;
+  // The one key that takes part in a row, -1 if there is none, or more.
+  [[nodiscard]] Index single(Index b, Index h, Index i) const noexcept;
   // Lb: the keys that sample b has.
   [[nodiscard]] Index length(Index b) const noexcept;
   // 0 without a bias.
@@ -30,6 +32,10 @@ class Masks {
 
  private:
   [[nodiscard]] Index diagonal(Index b, Index i) const noexcept;
+  [[nodiscard]] bool closed_by_bias(Index b, Index h, Index i, Index j) const noexcept;
+
+  template <class Closed>
+  static Index single_of(Index first, Index last, const Closed& closed) noexcept;
 
   attest_tensor keep_, bias_, lengths_;
   bool causal_, bottom_right_, bias_masks_;

@@ -56,7 +56,7 @@ Verdict check_single_key(Trial& trial) {
   std::vector<std::pair<Index, Index>> rows;  // row and its key
   for (const Index row : judged_rows(p)) {
     const auto [b, h, i] = row_index(p, row);
-    if (const Index key = single_key(own_masks, b, h, i, p.lk); key >= 0) rows.emplace_back(row, key);
+    if (const Index key = own_masks.single(b, h, i); key >= 0) rows.emplace_back(row, key);
   }
   if (rows.empty()) return Verdict::skip("no row with a single open key");
 
@@ -84,18 +84,6 @@ Verdict check_single_key(Trial& trial) {
 }
 
 }  // namespace
-
-Index single_key(const Masks& masks, Index b, Index h, Index i, Index keys) {
-  const Index first = masks.begin(b, i), last = std::min({masks.end(b, i), masks.length(b), keys});
-  if (masks.by_position_alone()) return last - first == 1 ? first : -1;
-  Index found = -1;
-  for (Index j = first; j < last; ++j) {
-    if (masks.part(b, h, i, j) != Part::attended) continue;
-    if (found >= 0) return -1;
-    found = j;
-  }
-  return found;
-}
 
 bool leaves_open(Trial& trial, Index b, Index h, Index i, Index c) {
   const oracle::Enclosure enclosure = trial.oracle().out_enclosure(b, h, i, c);

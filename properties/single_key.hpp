@@ -23,9 +23,6 @@ inline Reason no_single_keys(const Problem& p, const Contract& contract) {
   return std::nullopt;
 }
 
-// The one key of the row that takes part, or -1.
-Index single_key(const Masks& masks, Index b, Index h, Index i, Index keys);
-
 // Whether the oracle of the problem's own scores leaves open what the element is.
 bool leaves_open(Trial& trial, Index b, Index h, Index i, Index c);
 

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "core/rng.hpp"
+#include "core/values.hpp"
 
 namespace attest {
 namespace {
@@ -91,6 +92,28 @@ TEST(Inputs, ASliceHoldsTheSameNumbers) {
       }
     }
   }
+}
+
+// Elements are drawn several at once, along rows or along columns; each is what it is alone.
+TEST(Inputs, EveryElementOfABlockIsWhatItIsAlone) {
+  for (std::size_t values = 0; values < values_count; ++values)
+    for (const Index width : {1, 3, 15, 16, 21})
+      for (const Index length : {1, 9, 150}) {
+        Problem problem = base();
+        problem.values = static_cast<Values>(values);
+        problem.amplitude = 0.75;
+        for (const auto which : {Edit::Tensor::q, Edit::Tensor::k, Edit::Tensor::v}) {
+          const DrawnBlock block{1, 2, 3, 1, 5, length, 0, width};
+          std::vector<double> all(static_cast<std::size_t>(2 * length * width));
+          draw_block(problem, which, block, all);
+          for (Index n = 0; n < 2 * length; ++n)
+            for (Index c = 0; c < width; ++c) {
+              double one = 0;
+              draw_rows(problem, which, 1 + n / length, 3, 5 + n % length, c, 1, {&one, 1});
+              ASSERT_EQ(all[static_cast<std::size_t>(n * width + c)], one) << values << ' ' << width << ' ' << length;
+            }
+        }
+      }
 }
 
 TEST(Inputs, ValuesAreFiniteInEveryDistributionAndFormat) {

@@ -84,6 +84,29 @@ TEST(Tensor, EveryGapIsWatched) {
   }
 }
 
+// Once every element is written, nothing tells the two apart: guards and gaps are there, whatever lay in that memory before.
+TEST(Tensor, WhatIsToBeWrittenEndsAsOneThatStartedAs0xFF) {
+  for (std::size_t l = 0; l < layout_count; ++l)
+    for (unsigned shared = 0; shared < 16; ++shared)
+      for (Index n = 0; n < 81; ++n) {
+        const std::array<Index, 4> small{1 + n / 27, 1 + n / 9 % 3, 1 + n / 3 % 3, 1 + n % 3};
+        const auto layout = static_cast<Layout>(l);
+        if (layout == Layout::far) continue;
+        const Placement placement = place(layout, small, shared);
+        Tensor plain(DType::f32, small, placement.strides, placement.base_offset);
+        plain.poison();
+        {
+          Tensor before = plain.clone();
+          std::ranges::fill(before.span_bytes(), std::byte{0});
+        }
+        Tensor written = Tensor::to_be_written(DType::f32, small, placement.strides, placement.base_offset);
+        written.poison();
+        ASSERT_EQ(written.parts().count, 1u);
+        ASSERT_TRUE(std::ranges::equal(written.parts().part(0), plain.parts().part(0)))
+            << l << ' ' << shared << ' ' << n;
+      }
+}
+
 // What an element of one memory is shared by: no gap, and poisoned once.
 TEST(Tensor, BroadcastsArePoisonedAndWatched) {
   Tensor tensor = laid_out(Layout::broadcast_rows);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/error.hpp"
 #include "engine/stream.hpp"
 #include "ops/attention.hpp"
@@ -157,13 +159,17 @@ TEST(Assume, AnEarlyRefusalChangesNoDraw) {
   EXPECT_FALSE(Assumption("b < window_left").of_shape());
 }
 
-TEST(Assume, KnowsTheLeastWork) {
-  EXPECT_EQ(Assumption("b*hq*lq*lk*(d+dv) >= 2048 && 4096 < (dv+d)*lk*b*hq*lq && causal").least_work(), 4096);
+TEST(Assume, KnowsTheLeastWorkAndTheMost) {
+  EXPECT_EQ(Assumption("b*hq*lq*lk*(d+dv) >= 2048 && 4096 < (dv+d)*lk*b*hq*lq && causal").work().least, 4096);
   for (const char* none :
        {"b*hq*lq*lk*(d+dv) <= 2048", "b*hq*lq*lk*(d+dv) >= 2048 || causal", "b*hq*lq*lk*d >= 2048",
         "b*hq*lq*lk*(d+dv)*2 >= 2048", "b*hq*lq*lq*(d+dv) >= 2048", "b*hq*lq*lk*(d+dv)*(d+dv) >= 2048",
         "2048 >= b*hq*lq*lk*(d+dv)", "b*hq*lq*lk*(d+dv+d) >= 2048"})
-    EXPECT_EQ(Assumption(none).least_work(), 0) << none;
+    EXPECT_EQ(Assumption(none).work().least, 0) << none;
+  EXPECT_EQ(Assumption("b*hq*lq*lk*(d+dv) < 2048 && 4096 >= (dv+d)*lk*b*hq*lq && b < 9").work().most, 2048);
+  for (const char* none : {"b*hq*lq*lk*(d+dv) >= 2048", "b*hq*lq*lk*(d+dv) <= 2048 || causal", "b*hq*lq*lk*d < 2048",
+                           "b*hq*lq*lk*(d+dv) < 1e16", "2048 < b*hq*lq*lk*(d+dv)"})
+    EXPECT_EQ(Assumption(none).work().most, std::numeric_limits<double>::infinity()) << none;
 }
 
 TEST(Assume, SaysHowMuchOfTheDomainIsGivenUp) {

@@ -18,7 +18,7 @@
 namespace attest::oracle::products {
 namespace {
 
-constexpr Index keys = 24, columns = 16;
+constexpr Index keys = 24, columns = 24;  // columns: sixteen at once, and then eight
 
 [[maybe_unused]] std::vector<double> some(std::uint64_t seed, Index count, double amplitude) {
   std::vector<double> values;
@@ -117,13 +117,13 @@ std::vector<double> run(std::uint64_t seed) {
   Loops<L>::squares(v.data(), 1, scaled.data(), squared.data(), keys * columns);
   Loops<L>::moments(w.data(), w2.data(), keys, 1, scaled.data(), squared.data(), keys, columns, first.data(),
                     second.data(), false);
-  std::uint8_t accepted[2], near[2];
+  std::uint8_t accepted[columns / lane_count], near[columns / lane_count];
   const AcceptRule accept{1 / weights.mass, 0.1, 1e-2, 1e-2, 1e-6, 0x1p-11, 0x1p-25};
   Loops<L>::accept(accept, y.data(), reach.data(), got.data(), columns, accepted);
   const SpreadSums sums = Loops<L>::spread(
       {1 / weights.mass, 1, 1e-4, squares.w, 1e-6, 1e-40, 1e-4, 1e-9, 0x1p-11, 0x1p-11, 0x1p-25, 1e-9, 4}, y.data(),
       first.data(), second.data(), got.data(), columns, columns - 3, near);
-  std::uint8_t by_mean[2];
+  std::uint8_t by_mean[columns / lane_count];
   const bool all_by_mean =
       Loops<L>::near_by_mean({1, 1e-2, 1e-9, 0x1p-11, 0x1p-25}, y.data(), got.data(), columns, columns - 3, by_mean);
   Loops<L>::box(z.data(), e.data(), lo.data(), hi.data(), keys);
@@ -151,8 +151,11 @@ std::vector<double> run(std::uint64_t seed) {
   for (const auto* values : {&w, &w2, &first, &second, &scaled, &squared}) append(all, *values);
   append(all, std::vector<double>{scores.z_max, scores.n, largest, weights.mass, weights.gain, squares.w, squares.p2,
                                   sums.squares, sums.finite, sums.largest, double(sums.all_near), double(all_by_mean)});
-  for (const std::uint8_t bits : {accepted[0], accepted[1], near[0], near[1], by_mean[0], by_mean[1], inside})
-    all.push_back(bits);
+  for (const auto& bits : {accepted, near, by_mean}) all.insert(all.end(), bits, bits + columns / lane_count);
+  all.push_back(inside);
+  std::vector<double> turned(columns * lane_count);
+  Loops<L>::turn_eight(v.data(), columns, columns, turned.data(), lane_count);
+  append(all, turned);
   return all;
 }
 
@@ -250,6 +253,30 @@ TEST(Loops, DecodeAndPadWithZeros) {
         EXPECT_EQ(to[static_cast<std::size_t>(n)], expected) << n << " of " << count;
       }
     }
+}
+
+// The same of columns, for rows that lie apart.
+TEST(Loops, DecodeTurnsRowsIntoColumns) {
+  constexpr Index to_stride = 32;
+  for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64})
+    for (const Index rows : {1, 7, 8, 9, 24})
+      for (const Index count : {1, 8, 13, 64, 71, 130}) {
+        const std::array<Index, 4> shape{1, 1, rows, count},
+            strides{rows * (count + 3), rows * (count + 3), count + 3, 1};
+        Tensor tensor(type, shape, strides);
+        const auto element = [](Index r, Index c) { return static_cast<double>((31 * r + 7 * c) % 200 - 100); };
+        for (Index r = 0; r < rows; ++r)
+          for (Index c = 0; c < count; ++c) tensor.set(0, 0, r, c, element(r, c));
+        const attest_tensor view = tensor.view();
+        std::vector<double> to(static_cast<std::size_t>((count + 1) * to_stride), -1000);
+        oracle::decode_turned({view.dtype, attest_at(&view, 0, 0, 0, 0), rows, count, count + 3}, to.data(), to_stride);
+        for (Index c = 0; c <= count; ++c)
+          for (Index r = 0; r < to_stride; ++r) {
+            const double expected = c == count || r >= padded(rows) ? -1000 : r < rows ? element(r, c) : 0;
+            ASSERT_EQ(to[static_cast<std::size_t>(c * to_stride + r)], expected)
+                << rows << " rows of " << count << ": row " << r << ", column " << c;
+          }
+      }
 }
 
 TEST(Growth, IsNoMoreThanItsCheapBounds) {

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+
+#include "core/problem.hpp"
+#include "core/values.hpp"
+
+namespace attest {
+
+// What one of q, k and v is drawn from: Values, as a formula of an element's own 64 bits, of which there are few, and its numbers.
+struct Distribution {
+  // Of bits x: n(x) is normal(), i(x) below() of `choices`.
+  enum class Kind : std::uint8_t {
+    constant,   // factor
+    lattice,    // factor (i - offset) unit
+    octaves,    // +-2^(i - offset)
+    normal,     // n unit factor
+    affine,     // factor (offset + n unit)
+    one_sided,  // factor (1 + |n|)
+    quotient,   // factor n / unit
+    largest,    // +-unit (1/2 .. 1)
+    outlier,    // factor n in one column of eight, n in the others
+    along,      // d (1 + n unit), d = +-1 by column
+    peaked,     // of a dominant row, one in eight: factor d (1 + n unit); of others offset n
+  };
+  // What stands in column 0 instead, if anything: `offset` where it is given.
+  enum class First : std::uint8_t { same, given, sign, rising, choice, end_of_queries, end_of_keys, level };
+  Kind kind = Kind::normal;
+  First first = First::same;
+  bool in_pairs = false;  // rows 2 n and 2 n + 1 are alike
+  double factor = 1, offset = 0, unit = 1;
+  std::uint64_t choices = 1;  // below 2^32
+  std::uint64_t columns = 0;  // key of what depends on the column
+};
+
+// `which`: q, k or v. Of no captured problem.
+Distribution distribution_of(const Problem& problem, Edit::Tensor which) noexcept;
+
+// Draws `rows` as draw_block() of core/values.hpp does, but for forms and what they are clamped to.
+void draw_from(const Distribution& distribution, const Problem& problem, Edit::Tensor which, const DrawnBlock& block,
+               double* rows) noexcept;
+
+}  // namespace attest
