@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """docs/findings/ and its gpu/: each defect with a reproducer has a draft for its library's tracker, and each draft is of its
-reproducer.
+reproducer, or of its script where there is none.
 Usage: findings_test.py [unittest argument...]"""
 import json
 import re
@@ -33,9 +33,13 @@ class Drafts(unittest.TestCase):
         for draft in drafts:
             with self.subTest(str(draft)):
                 text = draft.read_text(encoding="utf-8")
-                entry = json.loads(draft.with_suffix(".json").read_text(encoding="utf-8"))
-                self.assertIn(f"# problem: {entry['text']}", text)
-                self.assertIn(f"- {entry['subject_version']}\n", text)
+                if not (reproducer := draft.with_suffix(".json")).is_file():  # of what a subject is made with, a compiler
+                    self.assertTrue(draft.with_suffix(".py").is_file(), "it has neither a reproducer nor a script")
+                    self.assertIn(f"({draft.with_suffix('.py').name})", text)
+                else:
+                    entry = json.loads(reproducer.read_text(encoding="utf-8"))
+                    self.assertIn(f"# problem: {entry['text']}", text)
+                    self.assertIn(f"- {entry['subject_version']}\n", text)
                 self.assertRegex(text, r"(?m)^> .*\"", "no sentence is quoted")
                 self.assertNotIn("Quote here", text)
                 for section in ("What happens", "What is expected", "To reproduce", "Environment"):
