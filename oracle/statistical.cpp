@@ -164,7 +164,7 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   const auto [least, most] = std::minmax_element(row.z.begin(), row.z.begin() + row.n);
   const bool ones = *least == *most && m.lazy == 0 && !(m.exp2 && *most != 0);
   const bool exact = ones && static_cast<double>(row.n) * m.u_softmax <= 1;
-  sum_drift_ = exact ? 0 : drift_of_sum(row.p, row.mass, row.mass, m.u_softmax, 6) / row.mass;
+  sum_drift_ = exact ? 0 : drift_of_sum(row.p, row.mass, 1, row.mass, m.u_softmax, 6) / row.mass;
   sum_coherence_ = exact ? 1 : coherence({row.p.begin(), row.p.begin() + row.n}, 2 * m.u_softmax);
 }
 

@@ -202,7 +202,7 @@ double drift_of_squares(const Numbers& m, const SourceRow& source, const Statist
   }
   std::fill(z.begin() + static_cast<std::ptrdiff_t>(n), z.end(), 0.0);
   constexpr int levels = 4;  // of lanes
-  return std::max(drift.most(), drift_of_sum(z, 1, node, m.statistics.u, levels)) / m.n;
+  return std::max(drift.most(), drift_of_sum(z, 1, square(largest), node, m.statistics.u, levels)) / m.n;
 }
 
 }  // namespace attest::oracle::layer_norm
