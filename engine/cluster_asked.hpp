@@ -2,14 +2,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/bucket.hpp"
 #include "engine/cluster_groups.hpp"
-#include "engine/shrink/candidates.hpp"
 
 namespace attest::engine {
 
@@ -94,12 +92,11 @@ class AskedRules : public Groups {
     if (!known_.probe) return false;
     const auto [known, first] = passes_with_less_.try_emplace(std::pair(&more, &less), false);
     if (!first) return known->second;
-    const std::set<std::string> tried(more.neighbours.begin(), more.neighbours.end());
     Entry beside = more;
-    beside.minimal = true;
-    for (Candidate& neighbour : neighbours(more.problem, {known_.table.supports(), {}, {}})) {
+    for (Candidate& neighbour : tried_neighbours(more, known_.table.supports())) {
       beside.problem = std::move(neighbour.problem);
-      if (!tried.contains(neighbour.change) || !holds_all(beside, less)) continue;
+      // The contract is of one storage type.
+      if (storage_of(beside.problem) != storage_of(more.problem) || !holds_all(beside, less)) continue;
       if (beside_left_-- <= 0) break;
       const Probed probed = known_.probe(beside, more.property);
       if (!probed.shown && !probed.calls.empty()) return known->second = true;

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include "engine/passed_on.hpp"
+
 namespace attest::engine {
 namespace {
 constexpr double between_looks = 0.02;  // seconds, at a clock that need not be the machine's
@@ -14,26 +16,24 @@ std::chrono::duration<double> of(double seconds) { return std::chrono::duration<
 }  // namespace
 
 // A subject whose calls wait for leave.
-class Shrinker::Gated final : public Subject {
+class Shrinker::Gated final : public PassedOn {
  public:
   Gated(Shrinker& shrinker, std::size_t worker, double& waited, std::unique_ptr<Subject> inner)
-      : shrinker_(shrinker), worker_(worker), waited_(waited), inner_(std::move(inner)) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_->info(); }
+      : PassedOn(*inner), shrinker_(shrinker), worker_(worker), waited_(waited), owned_(std::move(inner)) {}
   std::vector<CallResult> run(std::span<const Call> calls) override {
     shrinker_.pass_gate(worker_, waited_);
-    return inner_->run(calls);
+    return PassedOn::run(calls);
   }
   bool renew() override {
     shrinker_.pass_gate(worker_, waited_);
-    return inner_->renew();
+    return PassedOn::renew();
   }
-  void wait_longer(int times) noexcept override { inner_->wait_longer(times); }
 
  private:
   Shrinker& shrinker_;
   std::size_t worker_;
   double& waited_;
-  std::unique_ptr<Subject> inner_;
+  std::unique_ptr<Subject> owned_;
 };
 
 Shrinker::Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,

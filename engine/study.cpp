@@ -19,7 +19,7 @@ bool may_be_learned(const Entry& entry) {
   return find_law(entry.property) != nullptr && entry.seen != VerdictKind::flaky;
 }
 
-// Of which a reproducer's neighbours are: those that were tried are known by name.
+// Of which a reproducer's neighbours are.
 std::vector<Format> every_format() {
   std::vector<Format> all;
   for (int i = 0; i < format_count; ++i) all.push_back(static_cast<Format>(i));
@@ -276,20 +276,25 @@ const Study::Neighbours& Study::passing_neighbours(std::size_t finding) const {
   Neighbours& found = known->second;
   const Entry& entry = findings_[finding].entry;
   if (!first || !entry.minimal) return found;
-  const std::set<std::string> tried(entry.neighbours.begin(), entry.neighbours.end());
-  for (const Candidate& neighbour : neighbours(entry.problem, {table_.supports(), every_format(), {}}))
-    if (tried.contains(neighbour.change)) {
-      Row row = row_of(neighbour.problem, table_.supports());
-      if (differs_in_forms(neighbour.problem, entry.problem)) {
-        found.forms.push_back(row);
-        for (const FormChoice& form : forms_of(entry.problem))
-          if (std::ranges::find(forms_of(neighbour.problem), form) == forms_of(neighbour.problem).end())
-            found.needed.insert(form.name + "=" + form.value);
-      }
-      if (differs_in_settings(neighbour.problem, entry.problem)) found.settings.push_back(row);
-      (differs_in_values(neighbour.problem, entry.problem) ? found.values : found.options).push_back(std::move(row));
+  for (const Candidate& neighbour : tried_neighbours(entry, table_.supports())) {
+    Row row = row_of(neighbour.problem, table_.supports());
+    if (differs_in_forms(neighbour.problem, entry.problem)) {
+      found.forms.push_back(row);
+      for (const FormChoice& form : forms_of(entry.problem))
+        if (std::ranges::find(forms_of(neighbour.problem), form) == forms_of(neighbour.problem).end())
+          found.needed.insert(form.name + "=" + form.value);
     }
+    if (differs_in_settings(neighbour.problem, entry.problem)) found.settings.push_back(row);
+    (differs_in_values(neighbour.problem, entry.problem) ? found.values : found.options).push_back(std::move(row));
+  }
   return found;
+}
+
+std::vector<Candidate> tried_neighbours(const Entry& entry, const Supports& supports) {
+  const std::set<std::string> tried(entry.neighbours.begin(), entry.neighbours.end());
+  std::vector<Candidate> all = neighbours(entry.problem, {supports, every_format(), {}});
+  std::erase_if(all, [&](const Candidate& neighbour) { return !tried.contains(neighbour.change); });
+  return all;
 }
 
 bool sufficient(const Learned& learned) {

@@ -10,6 +10,7 @@
 
 #include "engine/case_table.hpp"
 #include "engine/learn.hpp"
+#include "engine/shrink/candidates.hpp"
 #include "engine/summary.hpp"
 
 namespace attest::engine {
@@ -17,6 +18,9 @@ namespace attest::engine {
 // Failures that may be of one cause: wrong numbers of any class, or deaths and messages of one class under any law.
 std::string kind_of(const FailureKey& key);
 bool in_one_way(const FailureKey& a, const FailureKey& b);  // and under the same law
+
+// The neighbours of a minimal reproducer, none of which fails like it: entries keep their names.
+std::vector<Candidate> tried_neighbours(const Entry& entry, const Supports& supports);
 
 // A finding and what the campaign's problems say of it.
 struct Studied {

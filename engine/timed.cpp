@@ -2,26 +2,26 @@
 
 #include <chrono>
 
+#include "engine/passed_on.hpp"
+
 namespace attest::engine {
 namespace {
 
-class TimedSubject final : public Subject {
+class TimedSubject final : public PassedOn {
  public:
   TimedSubject(std::unique_ptr<Subject> inner, const std::function<bool()>& over)
-      : inner_(std::move(inner)), over_(over) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_->info(); }
+      : PassedOn(*inner), owned_(std::move(inner)), over_(over) {}
   std::vector<CallResult> run(std::span<const Call> calls) override {
     if (over_()) throw OutOfTime{};
-    return inner_->run(calls);
+    return PassedOn::run(calls);
   }
   bool renew() override {
     if (over_()) throw OutOfTime{};
-    return inner_->renew();
+    return PassedOn::renew();
   }
-  void wait_longer(int times) noexcept override { inner_->wait_longer(times); }
 
  private:
-  std::unique_ptr<Subject> inner_;
+  std::unique_ptr<Subject> owned_;
   const std::function<bool()>& over_;
 };
 

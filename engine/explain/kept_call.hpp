@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/call.hpp"
-#include "core/subject.hpp"
+#include "engine/passed_on.hpp"
 
 namespace attest::engine {
 
@@ -77,21 +77,17 @@ class KeptCall {
 };
 
 // Passes calls on to a subject and keeps them, as far as there is room.
-class Witnessing final : public Subject {
+class Witnessing final : public PassedOn {
  public:
   static constexpr std::size_t most_bytes = std::size_t{64} << 20, most_calls = 64;
 
-  explicit Witnessing(Subject& inner) : inner_(inner) {}
-  [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
+  using PassedOn::PassedOn;
   std::vector<CallResult> run(std::span<const Call> calls) override;
-  bool renew() override { return inner_.renew(); }
-  void wait_longer(int times) noexcept override { inner_.wait_longer(times); }
   // In order. `left_out`: calls that there was no room for.
   [[nodiscard]] const std::vector<KeptCall>& calls() const noexcept { return calls_; }
   [[nodiscard]] std::size_t left_out() const noexcept { return left_out_; }
 
  private:
-  Subject& inner_;
   std::vector<KeptCall> calls_;
   std::size_t bytes_ = 0, left_out_ = 0;
 };

@@ -10,17 +10,11 @@
 
 namespace {
 
-// How far key j lies to the right of row i's diagonal.
-template <class Call>
-int64_t past_diagonal(const Call& call, int64_t length, int64_t queries, int64_t i, int64_t j) {
-  return j - (call.align == ATTEST_TOP_LEFT ? i : i + length - queries);
-}
-
 template <class Call>
 bool takes_part(const Call& call, int64_t queries, int64_t keys, int64_t b, int64_t h, int64_t i, int64_t j) {
   int64_t length = keys;
   if (attest_present(&call.kv_lengths)) length = *static_cast<int32_t*>(attest_at(&call.kv_lengths, b, 0, 0, 0));
-  const int64_t past = past_diagonal(call, length, queries, i, j);
+  const int64_t past = j - (call.align == ATTEST_TOP_LEFT ? i : i + length - queries);  // the row's diagonal
   if (j >= length || (call.causal != 0 && past > 0)) return false;
   if (attest_present(&call.keep) && *static_cast<uint8_t*>(attest_at(&call.keep, b, h, i, j)) == 0) return false;
   if constexpr (std::is_same_v<Call, attest_attention>)

@@ -1,0 +1,22 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "core/subject.hpp"
+
+namespace attest::engine {
+
+// Another subject as it is: what lies between who asks and that one says what it does otherwise. `inner` must outlive it.
+class PassedOn : public Subject {
+ public:
+  explicit PassedOn(Subject& inner) noexcept : inner_(inner) {}
+  [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
+  std::vector<CallResult> run(std::span<const Call> calls) override { return inner_.run(calls); }
+  bool renew() override { return inner_.renew(); }
+  void wait_longer(int times) noexcept override { inner_.wait_longer(times); }
+
+ protected:
+  Subject& inner_;
+};
+
+}  // namespace attest::engine
