@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ constexpr bool is_floating(Type type) noexcept { return type <= Type::f64; }
 std::pair<std::int64_t, std::int64_t> range_of(Type type) noexcept;
 // Of a floating-point type.
 Format format_of(Type type) noexcept;
+// The type that ONNX's TensorProto.DataType numbers so; nullopt where Type has none.
+std::optional<Type> type_numbered(std::int64_t data_type) noexcept;
 
 // The product of `shape`. Throws Error(usage) with `what` if a length is negative or there are more than `most` elements.
 Index elements(std::span<const Index> shape, Index most, std::string_view what);

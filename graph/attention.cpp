@@ -82,9 +82,7 @@ void attention(Step& step) {
   }
   if (const Index type = step.integer("softmax_precision", 0); type != 0) scores = of(cast, {&scores}, {{"to", type}});
   Array weights = of(softmax, {&scores}, {{"axis", std::int64_t{-1}}});
-  // As files number types.
-  constexpr std::int64_t numbers[] = {10, 16, 1, 11};
-  weights = of(cast, {&weights}, {{"to", numbers[static_cast<std::size_t>(v.type)]}});
+  weights = of(cast_like, {&weights, &v});
   Array out = of(matrix_product, {&weights, &v});
   if (flat) {
     out = transposed(step, out, std::vector<Index>{0, 2, 1, 3});

@@ -208,24 +208,24 @@ Array cast_integers(Step& step, const Array& x, Type to) {
   return out;
 }
 
+void cast_to(Step& step, Type to) {
+  const Array& x = step.in(0);
+  step.outputs.push_back(is_floating(x.type) ? cast_floats(step, x, to) : cast_integers(step, x, to));
+}
+
 }  // namespace
 
 void cast(Step& step) {
-  const Array& x = step.in(0);
   Type to = Type::f32;
   try {
     to = type_of(step.integer("to", 0), "its result");
   } catch (const Fault& fault) {
     step.refuse(fault.why);
   }
-  step.outputs.push_back(is_floating(x.type) ? cast_floats(step, x, to) : cast_integers(step, x, to));
+  cast_to(step, to);
 }
 
 // To the type of the other input, whose numbers do not matter.
-void cast_like(Step& step) {
-  const Array& x = step.in(0);
-  const Type to = step.in(1).type;
-  step.outputs.push_back(is_floating(x.type) ? cast_floats(step, x, to) : cast_integers(step, x, to));
-}
+void cast_like(Step& step) { cast_to(step, step.in(1).type); }
 
 }  // namespace attest::graph

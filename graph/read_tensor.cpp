@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/format.hpp"
 #include "graph/raw.hpp"
@@ -17,9 +18,14 @@ constexpr int data_types[] = {10, 16, 1, 11, 6, 7, 9, 2, 3};  // by Type
 
 int data_type(Type type) noexcept { return data_types[static_cast<int>(type)]; }
 
+std::optional<Type> type_numbered(std::int64_t data_type) noexcept {
+  const auto* const found = std::ranges::find(data_types, data_type);
+  if (found == std::end(data_types)) return std::nullopt;
+  return static_cast<Type>(found - data_types);
+}
+
 Type type_of(std::int64_t data_type, std::string_view what) {
-  if (const auto* const found = std::ranges::find(data_types, data_type); found != std::end(data_types))
-    return static_cast<Type>(found - data_types);
+  if (const std::optional<Type> known = type_numbered(data_type)) return *known;
   constexpr std::string_view others[] = {"undefined", "", "", "", "uint16", "",       "",          "",
                                          "string",    "", "", "", "uint32", "uint64", "complex64", "complex128"};
   const bool named = data_type >= 0 && data_type < static_cast<std::int64_t>(std::size(others));

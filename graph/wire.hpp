@@ -35,7 +35,7 @@ struct Fault {
 
 // The number of a type in ONNX's TensorProto.DataType.
 int data_type(Type type) noexcept;
-// The type of such a number. Throws Fault with `what` where Type has none.
+// The type of such a number (type_numbered). Throws Fault with `what` where Type has none.
 Type type_of(std::int64_t data_type, std::string_view what);
 
 // A TensorProto, and its name. Throws Fault, or protozero::exception where the bytes are no message.

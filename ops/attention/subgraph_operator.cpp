@@ -133,18 +133,9 @@ SubgraphVerdict verdict_on(const graph::Precision& precision, const Problem& pro
 }
 
 std::optional<Format> format_numbered(Index type) {
-  switch (type) {
-    case 1:
-      return Format::f32;
-    case 10:
-      return Format::f16;
-    case 11:
-      return Format::f64;
-    case 16:
-      return Format::bf16;
-    default:
-      return std::nullopt;
-  }
+  const std::optional<graph::Type> known = graph::type_numbered(type);
+  if (!known || !graph::is_floating(*known)) return std::nullopt;
+  return graph::format_of(*known);
 }
 
 // Without a softcap, a past and lengths, which are not evaluated either.
