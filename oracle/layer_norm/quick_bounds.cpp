@@ -199,8 +199,7 @@ QuickRow::Bounds QuickRow::welford(Bounds b, bool most, double v) const {
   const double each_eta = es * (m_.flush ? 5 : 1);
   double last = 0, worst = 0, typical = 0;  // D_n, D, Dr
   if (n > 1 && most) {
-    const double added =
-        std::min(std::min(total, depth * r_.largest) + (weighted - 1) * merges * r_.largest, total * n);
+    const double added = std::min(total, depth * r_.largest) + (weighted - 1) * merges * r_.largest;
     worst = (m_.u * added * m_.most_growing + m_.four * (1 + merges) * spread + each_eta * ((n + 1) / 2 + merges)) *
             lose * up;
     if (!m_.weighted_merges) worst = std::min(worst, hull);

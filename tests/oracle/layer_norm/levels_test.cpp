@@ -343,6 +343,9 @@ TEST(LayerNormLevels, ManyShortRows) {
 // Rows that are narrow and hold infinities alone, which are permitted, beside rows that are wide: nothing narrow is judged.
 TEST(LayerNormLevels, WideRowsBesideInfinities) { compare_many_rows(7, 70031); }
 
+// Weighted merges lose more than n times what all numbers come to: rows are wide that would be narrow without them.
+TEST(LayerNormLevels, RowsThatWeightedMergesMakeWide) { compare_many_rows(184, 17126); }
+
 // Sums of whole rows are those of each element: rounded once to the stage's format, and once more to storage.
 TEST(LayerNormLevels, SumsOfRowsAreThoseOfElements) {
   constexpr const char* policies[] = {"f32", "f16", "bf16", "f64", "f16-all", "bf16-all", "bf16,sum=f16"};
