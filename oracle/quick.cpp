@@ -282,8 +282,8 @@ void Quick::weigh(Index n) {
   row.gain = sums.gain / damping;
   const double inverse = 1 / row.mass;
   const double products = m.pv_sums.any() ? 0 : row.n;  // blocks of them may lose more
-  const double after = m.eta_pv * (4 + (products + 2 * f.r + 6) * inverse), before = m.eta_pv * (products + 2);
-  double absolute = std::max(before_ ? before : 0, before_ && !after_ ? 0 : after);
+  // Of the way whose t this is: weights that are normalised first are all rounded.
+  double absolute = before_ ? m.eta_pv * (products + 2) : m.eta_pv * (4 + (products + 2 * f.r + 6) * inverse);
   // Less what this level's own products may lose to underflow, at most 2^-1037: larger numbers do not notice, and
   // arithmetic with subnormal ones is slow.
   if (!(absolute > 0x1p-900)) absolute -= (row.n * inverse + 2) * 0x1p-1074;

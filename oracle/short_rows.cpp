@@ -99,7 +99,7 @@ ShortRows::ShortRows(Quick& quick, const Call& call, Quick::Spreads spreads, For
   rule_.a2 = m.a2;
   rule_.a3 = m.a3;
   rule_.spared = quick.spared_;
-  rule_.eta_after = quick.before_ && !quick.after_ ? 0 : m.eta_pv;
+  rule_.eta_after = quick.before_ ? 0 : m.eta_pv;  // as Quick::weigh() has it
   rule_.unit = unit_roundoff(format_);
   rule_.tiny = format_ == Format::f64 ? 0 : half_smallest_subnormal(format_);
   rule_.spreads = spreads_;
