@@ -79,8 +79,9 @@ class FakeOrt(types.ModuleType):
                 self.wanted, self.settings = named[0]
                 self.fallback, self.model, self.options = enable_fallback, model, options
                 there = self.wanted in fake.starts or self.wanted == "CPUExecutionProvider"
-                if "bad" in self.settings:
-                    raise Error(f"/src/x/provider.cc:71 virtual std::unique_ptr<P> CreateProvider(const Options&) Unknown option bad")
+                if "bad" in self.settings and not enable_fallback:
+                    raise Error("/src/x/provider.cc:71 virtual std::unique_ptr<P> CreateProvider(const Options&) Unknown option bad")
+                there = there and "bad" not in self.settings
                 if not there and options.devices and not enable_fallback:
                     raise Error("the device went away")
                 self.providers = [*([self.wanted] if there else []), "CPUExecutionProvider"]  # as ONNX Runtime does: on the CPU, silently
