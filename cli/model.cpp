@@ -14,6 +14,7 @@
 
 #include "cli/campaign_option.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/model_runtimes.hpp"
 #include "cli/outputs.hpp"
 #include "cli/subject_option.hpp"
 #include "cli/system_name.hpp"
@@ -41,86 +42,12 @@ constexpr std::uintmax_t largest_model = std::uintmax_t{1} << 31;  // what proto
 constexpr std::uint64_t check_cases = 200;
 constexpr double fuzz_seconds = 30;
 
-bool is_program(const fs::path& file) { return file.extension() == ".pt2"; }
-
-ResolveOptions runtime_options(const Settings& settings, const fs::path& model) {
-  ResolveOptions options = resolve_options(settings);
-  if (!is_program(model)) return options;
-  // What `torch` asks, and the time that it takes to compile.
-  ::setenv("ATTEST_PROGRAM", fs::absolute(model).c_str(), 1);
-  constexpr std::chrono::minutes compiling{2};
-  if (!settings.text("timeout")) options.limits.call = options.limits.start = compiling;
-  return options;
-}
-
 // A graph; of a program the one that torch makes of it, with the lengths that it was exported for.
 ExportedProgram read_model_file(const Settings& settings, const fs::path& file) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) throw usage_error(fmt::format("{}: there is no such file", file.string()));
   if (is_program(file)) return exported_program(file, runtime_options(settings, file));
   return {engine::read_file(file, largest_model)};
-}
-
-// "onnxruntime", "onnxruntime:all", "script.py:O2": a runtime, and one of its builds or none.
-struct RuntimeWord {
-  std::string runtime, level;
-};
-
-RuntimeWord runtime_word(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos || text.find('/', colon) != std::string::npos) return {text, {}};
-  return {text.substr(0, colon), text.substr(colon + 1)};
-}
-
-std::vector<std::string> split_words(std::string_view text, char between) {
-  std::vector<std::string> found;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(between), text.size());
-    if (end > 0) found.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return found;
-}
-
-models::Subject opened(const std::string& name, const ResolveOptions& options) {
-  models::Subject subject;
-  WorkerCommand command = runtime_command(name, Trust::command_line, options);
-  if (!command.file.empty()) {
-    subject.file = fs::absolute(command.file);
-    note_started(command.file);
-  }
-  subject.runtime = models::open_runtime(std::move(command));
-  subject.name = subject.file.empty() ? name : "external:" + subject.runtime->info().name;
-  return subject;
-}
-
-// Those of --on, each runtime once.
-std::vector<models::Subject> subjects_of(const Settings& settings, const fs::path& model, const fs::path& logs) {
-  ResolveOptions options = runtime_options(settings, model);
-  options.log_folder = logs;
-  std::vector<models::Subject> subjects;
-  std::vector<std::string> names;
-  for (const std::string& word :
-       split_words(settings.text("on").value_or(is_program(model) ? "torch" : "onnxruntime"), ',')) {
-    const RuntimeWord named = runtime_word(word);
-    const auto known = std::ranges::find(names, named.runtime);
-    const auto at = static_cast<std::size_t>(known - names.begin());
-    if (known == names.end()) {
-      subjects.push_back(opened(named.runtime, options));
-      names.push_back(named.runtime);
-    }
-    models::Subject& subject = subjects[at];
-    const auto& builds = subject.runtime->info().builds;
-    if (!named.level.empty() && std::ranges::find(builds, named.level) == builds.end())
-      throw usage_error(
-          fmt::format("{} has no build '{}': it has {}", named.runtime, named.level, fmt::join(builds, ", ")));
-    // All of them, but for other providers, which are asked by name.
-    for (const std::string& level : builds)
-      if (named.level.empty() ? level.find('+') == std::string::npos : level == named.level)
-        if (std::ranges::find(subject.levels, level) == subject.levels.end()) subject.levels.push_back(level);
-  }
-  if (subjects.empty()) throw usage_error(settings.origin("on") + " names no runtime");
-  return subjects;
 }
 
 // `own`: what the model itself says.
@@ -218,9 +145,8 @@ bool names_model(std::string_view subject) { return subject.ends_with(".onnx") |
 
 std::vector<Option> model_options() {
   return {{"on", "RUNTIME,...",
-           "of a model: onnxruntime, onnxruntime:LEVEL, openvino, torch (of a program, .pt2), or a script.py that "
-           "declares a "
-           "runtime (onnxruntime; of a program torch)"},
+           "of a model: onnxruntime, onnxruntime:LEVEL[+PROVIDER[+KEY=VALUE...]], openvino, torch (of a program, "
+           ".pt2), or a script.py that declares a runtime (onnxruntime; of a program torch)"},
           {"constrain", "KEY=VALUE ...",
            "of a model: what its inputs may be, 'size.batch=1..8 values.mask=prefix,all role.kind=ids:2'; also [graph] "
            "of attest.toml"}};
@@ -293,14 +219,7 @@ models::Resolvers resolvers_of(const Settings& settings) {
     return read_model_file(settings, given ? fs::path(*given) : trusted(entry.model, "model", "--subject")).onnx;
   };
   resolvers.runtime = [&settings, trusted](const models::Entry& entry) {
-    const auto given = settings.text("on");
-    const bool external = entry.runtime.starts_with("external:");
-    const std::string name = given      ? runtime_word(*given).runtime
-                             : external ? trusted(entry.runtime_file, "runtime", "--on").string()
-                                        : entry.runtime;
-    const Trust trust = given || external ? Trust::command_line : Trust::file;
-    const fs::path model = settings.text("subject").value_or(entry.model.string());
-    return models::open_runtime(runtime_command(name, trust, runtime_options(settings, model)));
+    return runtime_of(settings, entry, [&] { return trusted(entry.runtime_file, "runtime", "--on"); });
   };
   return resolvers;
 }

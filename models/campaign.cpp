@@ -240,6 +240,8 @@ class Campaign {
         const auto laws = laws_for(bits, all_laws_asked);
         const Asking asking{one, *subject.runtime, {level}, Freshness::kept};
         const auto results = ask(laws, asking);
+        if (const std::string note = subject.runtime->note(level); !note.empty())
+          summary_.notes.emplace(subject.name + " " + level, note);
         std::uint32_t held = 0;
         for (std::size_t i = 0; i < laws.size(); ++i) {
           count(*laws[i], results[i]);

@@ -185,8 +185,11 @@ fs::path write_entry(const Entry& entry, const std::optional<Place>& place, cons
   const fs::path home = folder / engine::file_name_of(entry.model.stem().string());
   const std::string identity = entry.key + entry.runtime + to_text(entry.build) + entry.problem + entry.policy;
   std::string runtime = entry.runtime;
-  const fs::path stem = home / engine::file_name_of(fmt::format("{}_{}_{}-{}", entry.key, runtime, entry.build.level,
-                                                                hex64(digest_of(identity)).substr(0, 8)));
+  // Options make builds long, and file_name_of cuts: never what tells two entries apart.
+  constexpr std::size_t longest = 110;
+  const std::string words = fmt::format("{}_{}_{}", entry.key, runtime, entry.build.level).substr(0, longest);
+  const fs::path stem =
+      home / engine::file_name_of(fmt::format("{}-{}", words, hex64(digest_of(identity)).substr(0, 8)));
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(fs::absolute(home), error);
   ordered_json object = to_json(entry, error ? home : whole);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "core/digest.hpp"
@@ -31,6 +32,8 @@ class Station {
   explicit Station(const WorkerCommand& command) : worker_(command) {}
 
   [[nodiscard]] const RuntimeWorker& worker() const noexcept { return worker_; }
+  // Of the graph that was compiled first; nothing before one was.
+  [[nodiscard]] const std::optional<std::string>& note() const noexcept { return note_; }
 
   Answer run(const Part& part, const Build& build, const graph::Feeds& feeds, std::size_t room, bool anew) {
     int number = 0;
@@ -76,7 +79,9 @@ class Station {
     } else {
       result = worker_.load(part.file, {build.level, build.threads}, number);
     }
-    if (result.status == CallStatus::done) kept_.push_back({key, number});
+    if (result.status != CallStatus::done) return result;
+    kept_.push_back({key, number});
+    if (!note_) note_ = worker_.note();
     return result;
   }
 
@@ -87,6 +92,7 @@ class Station {
 
   RuntimeWorker worker_;
   std::deque<Kept> kept_;
+  std::optional<std::string> note_;
 };
 
 class Workers final : public Runtime {
@@ -99,17 +105,25 @@ class Workers final : public Runtime {
 
   [[nodiscard]] const RuntimeInfo& info() const noexcept override { return info_; }
 
+  [[nodiscard]] std::string note(const std::string& level) const override {
+    const auto known = notes_.find(level);
+    return known == notes_.end() ? std::string() : known->second;
+  }
+
   Answer run(const Part& part, const Build& build, const graph::Feeds& feeds, std::size_t room, Freshness on) override {
     auto& station = stations_[build.level];
     if (!station || !station->worker().usable() || on == Freshness::new_process)
       station = std::make_unique<Station>(command_);
-    return station->run(part, build, feeds, room, on != Freshness::kept);
+    Answer answer = station->run(part, build, feeds, room, on != Freshness::kept);
+    if (station->note()) notes_.emplace(build.level, *station->note());
+    return answer;
   }
 
  private:
   WorkerCommand command_;
   RuntimeInfo info_;
   std::map<std::string, std::unique_ptr<Station>> stations_;  // by level
+  std::map<std::string, std::string> notes_;                  // likewise
 };
 
 Part part(std::string bytes, std::unique_ptr<const graph::Program> program) {

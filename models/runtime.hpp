@@ -51,6 +51,11 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
   [[nodiscard]] virtual const RuntimeInfo& info() const noexcept = 0;
+  // What it said of the first graph that it compiled at a level: one line, as on nodes that another than the one asked for computes. Mostly empty.
+  [[nodiscard]] virtual std::string note(const std::string& level) const {
+    (void)level;
+    return {};
+  }
   // `room`: bytes that the outputs will hold. Throws Error(no_subject) where it cannot be started any more.
   virtual Answer run(const Part& part, const Build& build, const graph::Feeds& feeds, std::size_t room,
                      Freshness on) = 0;

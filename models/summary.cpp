@@ -146,6 +146,7 @@ ordered_json state_to_json(const Summary& summary) {
                      {"slow", summary.slow},
                      {"skipped", summary.skipped},
                      {"proven", summary.proven}};
+  if (!summary.notes.empty()) state["notes"] = summary.notes;
   state["laws"] = ordered_json::object();
   for (const auto& [law, counts] : summary.laws) {
     ordered_json& one = state["laws"][law];
@@ -176,6 +177,7 @@ void state_from_json(const json& state, Summary& summary) {
   summary.untold = state.at("untold").get<std::uint64_t>();
   summary.slow = state.at("slow").get<std::uint64_t>();
   summary.skipped = state.at("skipped").get<Reasons>();
+  summary.notes = state.value("notes", std::map<std::string, std::string>());
   for (const auto& [law, one] : state.at("laws").items()) {
     LawCounts& counts = summary.laws[law];
     for (const auto& [kind, n] : one.at("kinds").items()) counts.kinds[kind_from(json(kind))] = n.get<std::uint64_t>();

@@ -58,6 +58,8 @@ struct Summary {
   std::int64_t judged = 0, undetermined = 0;  // elements of outputs, by `spread`
   std::int64_t proven = 0;                    // of parts, held to proven bounds
   std::map<std::string, LawCounts> laws;
+  // What runtimes said of the model when they compiled it: "onnxruntime all+PROVIDER", and a line.
+  std::map<std::string, std::string> notes{};
   std::vector<Finding> findings;
   std::uint64_t untold = 0;  // failures past the most findings that are told apart
   std::uint64_t slow = 0;    // runs that passed the time limit, and did not in a fresh process

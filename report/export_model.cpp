@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "engine/failure.hpp"
+#include "report/export_runtime.hpp"
 #include "report/text.hpp"
 
 namespace attest::report {
@@ -19,18 +20,6 @@ using graph::Type;
 constexpr std::size_t most_literal = 4096;   // numbers of inputs and of what is expected
 constexpr std::size_t most_constants = 512;  // numbers of weights
 constexpr std::string_view proven = "proven-bound";
-
-std::string in_quotes(std::string_view text) {
-  std::string literal = "'";
-  for (const char c : text)
-    if (c == '\\' || c == '\'')
-      literal += std::string("\\") + c;
-    else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f)
-      literal += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else
-      literal += c;
-  return literal + "'";
-}
 
 std::string names(const std::vector<int>& values, const graph::Model& model) {
   std::vector<std::string> all;
@@ -149,49 +138,6 @@ bool names_infinities(const std::string& code) {
   return code.find("nan") != std::string::npos || code.find("inf") != std::string::npos;
 }
 
-std::string_view ort_level(std::string_view level) {
-  return level == "disabled"   ? "ORT_DISABLE_ALL"
-         : level == "basic"    ? "ORT_ENABLE_BASIC"
-         : level == "extended" ? "ORT_ENABLE_EXTENDED"
-                               : "ORT_ENABLE_ALL";
-}
-
-// Leaves in `got` what the runtime gives; empty of one that this program does not ship.
-std::string run_code(const ExportedModel& exported) {
-  const models::Entry& entry = exported.entry;
-  if (entry.runtime == "onnxruntime") {
-    const std::size_t plus = entry.build.level.find('+');
-    const std::string provider = plus == std::string::npos ? std::string() : entry.build.level.substr(plus + 1);
-    return fmt::format(
-        "import onnxruntime\n"
-        "options = onnxruntime.SessionOptions()\n"
-        "options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.{}\n"
-        "options.intra_op_num_threads, options.log_severity_level = {}, 4  # errors are raised\n"
-        "try:\n"
-        "    session = onnxruntime.InferenceSession(model, options, providers=[{}'CPUExecutionProvider'])\n"
-        "    got = session.run(list(expected), feeds)\n"
-        "except Exception as error:\n"
-        "    raise SystemExit(f'refused: {{str(error).strip()}}')\n",
-        ort_level(entry.build.level.substr(0, plus)), entry.build.threads,
-        provider.empty() ? "" : in_quotes(provider) + ", ");
-  }
-  if (entry.runtime == "openvino")
-    return fmt::format(
-        "import openvino\n"
-        "from openvino.properties import hint, inference_num_threads\n"
-        "core = openvino.Core()\n"
-        "try:\n"
-        "    compiled = core.compile_model(core.read_model(model=model, weights=b''), 'CPU', {{\n"
-        "        hint.execution_mode: hint.ExecutionMode.{}, inference_num_threads: {}}})\n"
-        "    results = compiled.create_infer_request().infer(feeds)\n"
-        "except Exception as error:\n"
-        "    raise SystemExit(f'refused: {{str(error).strip()}}')\n"
-        "places = {{name: port for port in compiled.outputs for name in port.get_names()}}\n"
-        "got = [results[places[name]] for name in expected]\n",
-        entry.build.level == "accuracy" ? "ACCURACY" : "PERFORMANCE", std::max(entry.build.threads, 1));
-  return {};
-}
-
 bool is_part(const ExportedModel& exported) { return exported.exhibit.name == "segment"; }
 
 std::string sentence_of(const ExportedModel& exported) {
@@ -247,7 +193,7 @@ std::string python_script(const ExportedModel& exported) {
   }
   body += "}\n\n";
   bool named_numbers = names_infinities(body);
-  const std::string run = run_code(exported);
+  const std::string run = run_code(exported.entry);
   if (!run.empty()) {
     body += run;
   } else if (exhibit.got) {

@@ -131,6 +131,9 @@ std::string header_html(const json& record) {
           ? fmt::format(" {} elements of parts by themselves were held against proven bounds.",
                         grouped(count_of(record, "proven")))
           : "");
+  if (const auto notes = record.find("notes"); notes != record.end())
+    for (const auto& [where, note] : notes->items())
+      text += "<p class=\"warning\">" + escaped(fmt::format("{}: {}.", where, said(*notes, where.c_str()))) + "</p>\n";
   if (record.value("interrupted", false))
     text += "<p class=\"warning\">The campaign was interrupted: this is not all.</p>\n";
   if (record.contains("unfinished")) text += "<p class=\"warning\">" + escaped(said(record, "unfinished")) + "</p>\n";

@@ -226,6 +226,7 @@ std::string summary_text(const Summary& summary) {
   if (summary.slow > 0)
     text += fmt::format("  slow: {} runs passed the time limit, and not when asked once more of a fresh process\n",
                         grouped(summary.slow));
+  for (const auto& [where, note] : summary.notes) text += fmt::format("  {}: {}\n", printable(where), printable(note));
   text += law_table(summary);
   for (std::size_t i = 0; i < n; ++i) text += finding_text(summary, summary.findings[i], i + 1, i < most_in_full);
   if (summary.untold > 0)
@@ -316,6 +317,7 @@ ordered_json summary_json(const Summary& summary) {
                       {"elements", summary.judged},
                       {"undetermined", summary.undetermined},
                       {"proven", summary.proven}};
+  if (!summary.notes.empty()) object["notes"] = summary.notes;
   object["verdicts"] = ordered_json::object();
   for (const auto& [law, counts] : summary.laws) object["verdicts"][law] = json_of(counts);
   object["findings"] = ordered_json::array();

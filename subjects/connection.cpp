@@ -50,6 +50,7 @@ WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& sub
     request += fmt::format(R"(,"mailbox":{{"version":{},"path":"/proc/self/fd/{}","bytes":{}}})",
                            MailboxLayout::version, Process::mailbox_file, MailboxLayout::bytes);
   if (may_be_nursery) request += R"(,"nursery":true)";
+  if (!command_.builds.empty()) request += fmt::format(R"(,"builds":{})", json_text(json(command_.builds)));
   request += "}\n";
   begun_ = process_->send(request, described_by_);
 }

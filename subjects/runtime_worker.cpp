@@ -86,7 +86,12 @@ CallResult RuntimeWorker::load(std::string_view bytes, const ModelBuild& build, 
       "\n",
       protocol_version, trip_, json_word(info_.name), limit.count(), arena.size(), model, bytes.size(),
       json_word(build.build), build.threads);
-  return connection_->exchange(request, trip_, limit);
+  CallResult result = connection_->exchange(request, trip_, limit);
+  note_.clear();
+  if (result.status == CallStatus::done)
+    if (const json note = parse_foreign(connection_->line()).value("note", json()); note.is_string())
+      note_ = one_line(note.get_ref<const std::string&>());
+  return result;
 }
 
 void RuntimeWorker::unload(int model) {

@@ -18,7 +18,7 @@ namespace attest {
 
 struct RuntimeInfo {
   std::string name, version;
-  std::vector<std::string> builds;  // ways to compile a model, at least one
+  std::vector<std::string> builds;     // ways to compile a model, at least one
   std::vector<InputLayout> layouts{};  // in which it takes inputs besides packed ones
 };
 
@@ -46,6 +46,8 @@ class RuntimeWorker {
 
   // Compiles the ONNX file `bytes`, within the limit for starting or a call, whichever is longer; `model` is its number from then on, whatever becomes of it.
   CallResult load(std::string_view bytes, const ModelBuild& build, int& model);
+  // What the runtime said of the model that it compiled last: one line, mostly empty.
+  [[nodiscard]] const std::string& note() const noexcept { return note_; }
   // Runs it on inputs that lie so, which is `packed` or one of `layouts`. `room`: bytes that the outputs will hold; an output that does not fit has a type and a shape and no bytes. An input that
   // was changed by the run is an error.
   ModelAnswer ask(int model, std::span<const NamedArray> inputs, std::span<const std::string> outputs, std::size_t room,
@@ -58,6 +60,7 @@ class RuntimeWorker {
   WorkerCommand command_;
   std::unique_ptr<WorkerConnection> connection_;
   RuntimeInfo info_;
+  std::string note_;
   std::int64_t trip_ = 0;
   int models_ = 0;
 };

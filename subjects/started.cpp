@@ -39,6 +39,13 @@ std::string line_of(const fs::path& file) {
   return fmt::format("{} {}", status.st_uid, path.native());
 }
 
+// "build RUNTIME:BUILD", which no line of a file is; empty for what fits no line.
+std::string line_of_build(const std::string& build) {
+  for (const char c : build)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) return {};
+  return "build " + build;
+}
+
 // A list that somebody else could have written says nothing.
 bool lists(const fs::path& list, const std::string& line) {
   struct stat status {};
@@ -50,11 +57,8 @@ bool lists(const fs::path& list, const std::string& line) {
   return false;
 }
 
-}  // namespace
-
-void note_started(const fs::path& file) {
+void note(const std::string& line) {
   const fs::path list = list_file();
-  const std::string line = line_of(file);
   if (list.empty() || line.empty() || lists(list, line)) return;
   std::error_code error;
   fs::create_directories(list.parent_path(), error);
@@ -67,10 +71,16 @@ void note_started(const fs::path& file) {
   ::close(descriptor);
 }
 
-bool was_started(const fs::path& file) {
+bool was_noted(const std::string& line) {
   const fs::path list = list_file();
-  const std::string line = line_of(file);
   return !list.empty() && !line.empty() && lists(list, line);
 }
+
+}  // namespace
+
+void note_started(const fs::path& file) { note(line_of(file)); }
+bool was_started(const fs::path& file) { return was_noted(line_of(file)); }
+void note_build(const std::string& build) { note(line_of_build(build)); }
+bool was_build_named(const std::string& build) { return was_noted(line_of_build(build)); }
 
 }  // namespace attest

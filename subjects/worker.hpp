@@ -32,6 +32,7 @@ struct WorkerCommand {
   WorkerLimits limits;
   std::string file{};  // that it serves; empty for an adapter
   WorkerWays ways{};
+  std::vector<std::string> builds{};  // of a runtime of models: those that will be asked for, as far as that is known
 };
 
 class WorkerSource;

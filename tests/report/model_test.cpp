@@ -11,6 +11,7 @@
 #include "models/exhibit.hpp"
 #include "report/ci.hpp"
 #include "report/export_model.hpp"
+#include "report/export_runtime.hpp"
 #include "report/html.hpp"
 #include "report/markup.hpp"
 #include "report/models.hpp"
@@ -203,6 +204,32 @@ TEST(ModelExport, SaysWhatIsProvenAndNamesEveryType) {
   EXPECT_NE(script().find("that interval is proven"), std::string::npos);
   EXPECT_EQ(draft().find("(no proof)"), std::string::npos);
   EXPECT_NE(draft().find("is bounded, by proof"), std::string::npos);
+}
+
+// A script asks the provider of a build, with what was handed over to it, and no other in its place.
+TEST(ModelExport, AsksTheProviderOfABuild) {
+  models::Entry entry;
+  entry.runtime = "onnxruntime";
+  entry.build.level = "extended";
+  EXPECT_NE(run_code(entry).find("ORT_ENABLE_EXTENDED\n"), std::string::npos);
+  EXPECT_NE(run_code(entry).find("providers=['CPUExecutionProvider'])"), std::string::npos);
+  EXPECT_EQ(run_code(entry).find("importlib"), std::string::npos);
+  entry.build.level = "all+SomeExecutionProvider";
+  EXPECT_NE(run_code(entry).find("provider, settings = 'SomeExecutionProvider', {}\n"), std::string::npos);
+  entry.build.level = "basic+SomeExecutionProvider+a=x:1%2C2%2B3%+it's=a=b+c=";
+  const std::string code = run_code(entry);
+  EXPECT_NE(code.find("ORT_ENABLE_BASIC\n"), std::string::npos);
+  EXPECT_NE(code.find("{'a': 'x:1,2+3%', 'it\\'s': 'a=b', 'c': ''}\n"), std::string::npos) << code;
+  EXPECT_NE(code.find("assert provider in session.get_providers()"), std::string::npos);
+  EXPECT_EQ(count(code, "enable_fallback=0"), 2u);
+}
+
+// What a runtime says of a model stands in every report of a campaign.
+TEST_F(ModelReport, TellsNotes) {
+  json record = run("");
+  EXPECT_FALSE(record.contains("notes"));
+  record["notes"] = {{"planted faulty", "takes <2> of 8 nodes"}};
+  EXPECT_NE(html_page(record).find("planted faulty: takes &lt;2&gt; of 8 nodes."), std::string::npos);
 }
 
 // Rows lie below each other and columns side by side, whatever lengths are 1.

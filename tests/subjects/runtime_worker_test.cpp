@@ -67,6 +67,29 @@ TEST_F(Runtimes, KeepModelsByNumber) {
   EXPECT_EQ(worker.ask(plain, std::vector{x, flags}, names, 64).outputs.at(0).at(1), 2);
 }
 
+TEST_F(Runtimes, SayWhatOfAModelIsToBeTold) {
+  int number = 0;
+  ASSERT_EQ(worker.load("noted", {"plain", 1}, number).status, CallStatus::done);
+  EXPECT_EQ(worker.note(), "half of it is elsewhere");
+  ASSERT_EQ(worker.load("id", {"plain", 1}, number).status, CallStatus::done);
+  EXPECT_EQ(worker.note(), "");
+}
+
+TEST(RuntimesOfManyBuilds, HaveThoseThatAreAskedForAndAccepted) {
+  WorkerCommand asked = command(scripts + "runtimes.py");
+  asked.builds = {"twice", "plain+a=1", "other+a=1", "plain+b=\"2\""};
+  EXPECT_EQ(RuntimeWorker{asked}.info().builds,
+            (std::vector<std::string>{"plain", "twice", "plain+a=1", "plain+b=\"2\""}));
+  asked.builds = {"gone"};
+  try {
+    const RuntimeWorker worker{asked};
+    ADD_FAILURE() << "started";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::no_subject);
+    EXPECT_STREQ(error.what(), "words: no such device");
+  }
+}
+
 TEST_F(Runtimes, SayWhatWentWrong) {
   EXPECT_EQ(ask("refused", {"x"}).result.status, CallStatus::error);
   EXPECT_NE(ask("refused", {"x"}).result.message.find("does not like"), std::string::npos);

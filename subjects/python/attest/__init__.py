@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .checking import Failure, NotTested, check
     from .function import subject
-    from .models import LAYOUTS, runtime
+    from .models import LAYOUTS, runtime, split_build
     from .protocol import Refused, Unsupported
 
-__all__ = ["LAYOUTS", "check", "runtime", "subject", "Failure", "NotTested", "Refused", "Unsupported"]
+__all__ = ["LAYOUTS", "check", "runtime", "split_build", "subject", "Failure", "NotTested", "Refused", "Unsupported"]
 
-_HOMES = {"check": "checking", "Failure": "checking", "NotTested": "checking", "subject": "function", "runtime": "models", "LAYOUTS": "models",
+_HOMES = {"check": "checking", "Failure": "checking", "NotTested": "checking", "subject": "function", "runtime": "models", "split_build": "models",
+          "LAYOUTS": "models",
           "Refused": "protocol", "Unsupported": "protocol"}
 
 

@@ -35,10 +35,11 @@ class LoadError(Exception):
         self.logged, self.unsupported = logged, unsupported
 
 
-def load(target, asked=""):
-    """The subjects of a target, by name, in order. `asked`: the one that will be asked for, if that is known."""
+def load(target, asked="", builds=()):
+    """The subjects of a target, by name, in order. `asked`: the one that will be asked for, if that is known; `builds`: of a runtime of models,
+    likewise."""
     if target.startswith("runtime:"):
-        return load_runtime(target.removeprefix("runtime:"))
+        return load_runtime(target.removeprefix("runtime:"), builds)
     path, _, name = (target, "", "") if target.endswith(".py") else target.rpartition(":")
     found = load_script(path, name or asked) if path.endswith(".py") else load_adapter(path, name)
     if name and name not in found:
@@ -66,8 +67,8 @@ def load_script(path, name=""):
     return found
 
 
-def load_runtime(name):
-    """Of a script or by the name of a shipped one."""
+def load_runtime(name, asked=()):
+    """Of a script or by the name of a shipped one. `asked`: builds that will be asked for, as far as that is known."""
     models.REGISTRY.clear()
     try:
         if name.endswith(".py"):
@@ -82,6 +83,13 @@ def load_runtime(name):
         raise LoadError(f"{name} declares no runtime: put @attest.runtime(...) above the function that loads a model")
     for one in models.REGISTRY:
         one.folder = Path(name).resolve().parent if name.endswith(".py") else None
+        try:
+            one.take(asked)
+        except Unsupported as error:
+            raise LoadError(ascii_line(f"{one.name}: {error}"), unsupported=True) from None
+        except Exception as error:
+            traceback.print_exc()
+            raise LoadError(f"{name} cannot say whether it has the build {' or '.join(asked)}: {one_line(error)}", logged=True) from None
     return {one.name: one for one in models.REGISTRY}
 
 
@@ -188,7 +196,8 @@ def run_model(subject, request, arena):
     start = time.perf_counter_ns()
     try:
         if request["message"] == "load":
-            return "ok", None, subject.load(request, arena)
+            note, elapsed = subject.load(request, arena)
+            return "ok", {"note": ascii_line(note)} if note else None, elapsed
         outputs, elapsed = subject.ask(request, arena)
         return "ok", {"outputs": outputs}, elapsed
     except BaseException as error:
@@ -295,7 +304,7 @@ class Server:
         self.arena = Arena(request["arena"])
         self.watchdog.watch(request["timeout_ms"] / 1000)  # a script may spin at import
         try:
-            self.subjects = self.subjects or load(self.target, request.get("subject", ""))
+            self.subjects = self.subjects or load(self.target, request.get("subject", ""), request.get("builds", ()))
             self.in_order = list(self.subjects.values())
             described = {"message": "describe", "subjects": [
                 {"name": name, "version": subject.version, "describe": subject.describe()}

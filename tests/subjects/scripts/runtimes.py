@@ -7,7 +7,13 @@ import numpy as np
 import attest
 
 
-@attest.runtime(version="1.2", builds=("plain", "twice"), layouts=attest.LAYOUTS)
+def accepts(build):
+    if build == "gone":
+        raise attest.Unsupported("no such device")
+    return build.startswith("plain+")
+
+
+@attest.runtime(version="1.2", builds=("plain", "twice"), layouts=attest.LAYOUTS, accepts=accepts)
 def words(model, *, build, threads):
     word = model.decode()
     if word == "refused":
@@ -39,4 +45,6 @@ def words(model, *, build, threads):
             return [np.zeros(1 << 22) for _ in names]
         factor = 2 if build == "twice" else 1
         return [feeds[name] * feeds[name].dtype.type(factor) if name in feeds else np.float32(threads) for name in names]
+    if word == "noted":
+        run.note = "half of it\tis elsewhere"
     return run
