@@ -2,7 +2,6 @@
 
 Plain loads and stores of eight bytes keep their order on x86-64 alone; elsewhere the worker takes no mailbox.
 """
-import functools
 import json
 import mmap
 import os
@@ -30,18 +29,33 @@ _ATTENTION = struct.Struct("=iiIIddqq")
 _LAYER_NORM = struct.Struct("=iiIId")
 _MHA = struct.Struct("=iiIIdiiii")
 _TENSOR = struct.Struct("=QII8q")
-# Tensors by their bits; stages are none of a Python kernel's.
-_ATTENTION_TENSORS = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse", "scores", "weights")
-_LAYER_NORM_TENSORS = ("x", "residual", "gamma", "beta", "out", "sum_out")
-_MHA_TENSORS = MhaCall.INPUTS + ("out", "q", "k", "v", "scores", "weights", "heads_out")
-_DTYPES = ("f16", "bf16", "f32", "f64", "i32", "bool")
+_TENSOR_BYTES = _TENSOR.size
+_DTYPES = [(name, NUMPY[name], NUMPY[name].itemsize) for name in ("f16", "bf16", "f32", "f64", "i32", "bool")]
 _SCALE_IS_DEFAULT, _CAUSAL = 1, 2
 _RMS = 1
-_KEPT_VIEWS = 4096
 
 LONGEST_SPIN = 100_000  # ns
 _LOST = 50_000  # a look that took so long: somebody else had the processor
 _LEAST_REST, _MOST_REST = 4, 256
+
+
+class _Tensors(dict):
+    """The names of the tensors that a call has, by their bits."""
+
+    def __init__(self, *names):
+        super().__init__()
+        self.names = names
+
+    def __missing__(self, bits):
+        self[bits] = there = tuple(name for place, name in enumerate(self.names) if bits >> place & 1)
+        return there
+
+
+# Stages are none of a Python kernel's.
+_ATTENTION_TENSORS = _Tensors("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse", "scores", "weights")
+_LAYER_NORM_TENSORS = _Tensors("x", "residual", "gamma", "beta", "out", "sum_out")
+_MHA_HAS = MhaCall.INPUTS + ("out",) + MhaCall.STAGES
+_MHA_TENSORS = _Tensors(*MhaCall.INPUTS, "out", "q", "k", "v", "scores", "weights", "heads_out")
 
 
 class Mailbox:
@@ -52,7 +66,6 @@ class Mailbox:
         self.words = memoryview(self.memory).cast("Q")
         self.lock = threading.Lock()
         self.trip = self.answered = 0
-        self.views, self.arena_memory = {}, None
         self.usual, self.skip, self.rest, self.begin = 0, 0, _LEAST_REST, 0
 
     def spin(self):
@@ -110,74 +123,52 @@ class Mailbox:
         self.at = at + size
         if op >= len(_READERS):
             raise Unsupported(f"operation {op}")
-        if arena.memory is not self.arena_memory or len(self.views) > _KEPT_VIEWS:
-            self.views, self.arena_memory = {}, arena.memory
         return _READERS[op](self, at + _HEAD.size, flags, present, arena)
 
     def attention(self, at, flags, present, arena):
         memory = self.memory
         call = Call.__new__(Call)
-        call.bias = call.keep = call.kv_lengths = call.lse = call.bias_dtype = None
+        call.bias = call.keep = call.kv_lengths = call.lse = None
         call.align, call.threads, form_bytes, _, call.scale, call.softcap, call.window_left, call.window_right = \
             _ATTENTION.unpack_from(memory, at)
         call.scale_is_default, call.causal = flags & _SCALE_IS_DEFAULT != 0, flags & _CAUSAL != 0
         at += _ATTENTION.size
-        for name in _there(_ATTENTION_TENSORS, present):
-            view, dtype = self.view(at, arena)
-            at += _TENSOR.size
-            setattr(call, name, view)
-            if name == "q":
-                call.dtype = dtype
-            elif name == "bias":
-                call.bias_dtype = dtype
+        dtypes = self.tensors(call, _ATTENTION_TENSORS[present], at, arena)
+        call.dtype, call.bias_dtype = dtypes["q"], dtypes.get("bias")
+        at += len(dtypes) * _TENSOR_BYTES
         call.form = json.loads(memory[at:at + form_bytes]) if form_bytes else {}
         return call
 
     def layer_norm(self, at, flags, present, arena):
         call = LayerNormCall.__new__(LayerNormCall)
-        call.residual = call.gamma = call.beta = call.sum_out = call.param_dtype = None
+        call.residual = call.gamma = call.beta = call.sum_out = None
         _, call.threads, _, _, call.epsilon = _LAYER_NORM.unpack_from(self.memory, at)
         call.rms = flags & _RMS != 0
-        at += _LAYER_NORM.size
-        for name, dtype in self.tensors(call, _LAYER_NORM_TENSORS, at, present, arena):
-            if name == "x":
-                call.dtype = dtype
-            elif name in ("gamma", "beta"):
-                call.param_dtype = dtype
+        dtypes = self.tensors(call, _LAYER_NORM_TENSORS[present], at + _LAYER_NORM.size, arena)
+        call.dtype, call.param_dtype = dtypes["x"], dtypes.get("gamma") or dtypes.get("beta")
         return call
 
     def mha(self, at, flags, present, arena):
         call = MhaCall.__new__(MhaCall)
-        for name in _MHA_TENSORS:
-            if name not in ("scores", "weights"):
-                setattr(call, name, None)
-        call.stage_dtype = None
+        for name in _MHA_HAS:
+            setattr(call, name, None)
         call.align, call.threads, _, _, call.scale, call.heads, call.kv_heads, call.head_dim, _ = \
             _MHA.unpack_from(self.memory, at)
         call.scale_is_default, call.causal = flags & _SCALE_IS_DEFAULT != 0, flags & _CAUSAL != 0
-        at += _MHA.size
-        for name, dtype in self.tensors(call, _MHA_TENSORS, at, present, arena):
-            if name == "x":
-                call.dtype = dtype
-            elif name in MhaCall.STAGES:
-                call.stage_dtype = dtype
+        dtypes = self.tensors(call, _MHA_TENSORS[present], at + _MHA.size, arena)
+        call.dtype = dtypes["x"]
+        call.stage_dtype = next((dtypes[name] for name in MhaCall.STAGES if name in dtypes), None)
         return call
 
-    def tensors(self, call, names, at, present, arena):
-        """Gives the call those that are there, behind which it has nothing else; (name, name of its dtype) of each."""
-        for name in _there(names, present):
-            view, dtype = self.view(at, arena)
-            at += _TENSOR.size
-            setattr(call, name, view)
-            yield name, dtype
-
-    def view(self, at, arena):
-        """(view, name of its dtype) of the tensor that is told there."""
-        packed = self.memory[at:at + _TENSOR.size]
-        known = self.views.get(packed)
-        if known is None:
-            known = self.views[packed] = _view(packed, arena)
-        return known[0].view(), known[1]  # a kernel may change the shape of what it is given
+    def tensors(self, call, names, at, arena):
+        """Gives the call its tensors, which are told one behind the other; {name: name of its dtype}."""
+        told, arena_memory, unpack, array, dtypes = self.memory, arena.memory, _TENSOR.unpack_from, np.ndarray, {}
+        for place, name in enumerate(names):
+            offset, dtype, ndim, a, b, c, d, e, f, g, h = unpack(told, at + place * _TENSOR_BYTES)
+            dtypes[name], numpy_dtype, size = _DTYPES[dtype]
+            setattr(call, name, array((a, b, c, d)[:ndim], numpy_dtype, arena_memory, offset,
+                                      (e * size, f * size, g * size, h * size)[:ndim]))
+        return dtypes
 
     def answer(self, status, ns):
         """Answers the next call. True if attest sleeps, and must be knocked up."""
@@ -193,17 +184,3 @@ class Mailbox:
 
 _READERS = (Mailbox.attention, Mailbox.layer_norm, Mailbox.mha)  # by the number of the operation
 
-
-@functools.cache
-def _there(names, bits):
-    """The names of the tensors that are there."""
-    return tuple(name for place, name in enumerate(names) if bits >> place & 1)
-
-
-def _view(packed, arena):
-    """(array, name of its dtype)."""
-    offset, dtype, ndim, *extents = _TENSOR.unpack(packed)
-    name = _DTYPES[dtype]
-    itemsize = NUMPY[name].itemsize
-    strides = [stride * itemsize for stride in extents[4:4 + ndim]]
-    return np.ndarray(extents[:ndim], NUMPY[name], arena.memory, offset, strides), name

@@ -164,11 +164,11 @@ def place(error, near):
     return ascii_line(f"{name}:{frame.lineno}")
 
 
-def run_call(subject, make_call):
-    """(status, what else the answer says, nanoseconds) of one call, which make_call() reads."""
+def run_call(subject, read, told):
+    """(status, what else the answer says, nanoseconds) of one call, which read(told) gives."""
     start = time.perf_counter_ns()
     try:
-        call = make_call()
+        call = read(told)
         ask = getattr(subject, call.op, None)
         if ask is None:
             raise Unsupported(f"operation {call.op}")
@@ -290,7 +290,7 @@ class Server:
         if request["message"] == "run":
             for index, message in enumerate(request["calls"]):
                 self.watchdog.watch(request["timeout_ms"] / 1000)
-                self.say_result(request["id"], index, run_call(subject, lambda: self.read_call(message)))
+                self.say_result(request["id"], index, run_call(subject, self.read_call, message))
         elif request["message"] == "script":
             self.say({"message": "script", "source": script_of(subject, request["call"], self.arena, request["beside"])})
         elif request["message"] in ("load", "ask"):
@@ -347,7 +347,7 @@ class Server:
         subject = self.in_order[subject]
         for index in range(calls):
             self.watchdog.watch(timeout_ms / 1000)
-            result = run_call(subject, lambda: box.next_call(arena))
+            result = run_call(subject, box.next_call, arena)
             if result[0] != "ok":
                 box.answer(mailbox.LINE, 0)
                 self.say_result(box.trip, index, result)
