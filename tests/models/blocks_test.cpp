@@ -19,7 +19,9 @@ namespace {
 using graph::Type;
 using test::BlockSpelling;
 using test::Careless;
+using test::described;
 using test::Planted;
+using test::spellings;
 using test::StoresAtTimes;
 
 std::vector<std::string> blocks_of(const graph::Model& model) {
@@ -29,49 +31,6 @@ std::vector<std::string> blocks_of(const graph::Model& model) {
     for (const auto& one : op->subgraphs(connections))
       if (one->inner >= 0) names.push_back(model.values[static_cast<std::size_t>(one->output)]);
   return names;
-}
-
-std::string described(const BlockSpelling& s) {
-  return s.projections + ", " + s.heads + ", " + s.scale + ", " + s.mask + ", " + s.core + (s.cross ? ", cross" : "") +
-         (s.kv_heads == 1 ? ", grouped" : "") + ", " + std::string(graph::name(s.type)) +
-         (s.wrong.empty() ? "" : ", " + s.wrong);
-}
-
-// Every way to spell each thing, in turn with the others.
-std::vector<BlockSpelling> spellings() {
-  std::vector<BlockSpelling> all;
-  const auto add = [&all](auto change) {
-    BlockSpelling one;
-    change(one);
-    all.push_back(one);
-  };
-  for (const char* const projections :
-       {"add", "gemm", "none", "packed-split", "packed-slice", "packed-gather", "packed-heads"})
-    add([&](BlockSpelling& s) {
-      s.projections = projections;
-      s.mask = "add";
-    });
-  for (const char* const scale : {"scores", "divided", "queries", "keys", "both", "early", "none"})
-    for (const char* const heads : {"four", "three", "tokens-first"})
-      add([&](BlockSpelling& s) {
-        s.scale = scale;
-        s.heads = heads;
-        s.mask = s.scale == "divided" ? "where" : s.scale == "queries" ? "" : "add";
-        s.cross = s.scale == "keys" || s.scale == "both";
-        if (s.cross && s.heads == "tokens-first") s.mask = "";
-      });
-  for (const char* const mask : {"", "add", "where"})
-    for (const Index kv_heads : {1, 2})
-      for (const char* const core : {"spelt", "operator"})
-        add([&](BlockSpelling& s) {
-          s.mask = mask;
-          s.kv_heads = kv_heads;
-          s.core = core;
-          s.cross = s.mask == "where";
-          s.out_bias = s.kv_heads == 2;
-          if (s.core == "operator") s.scale = "none";
-        });
-  return all;
 }
 
 struct Counted {

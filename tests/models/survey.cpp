@@ -1,9 +1,11 @@
 // Prints, for ONNX files, which parts of them are held to a proven bound, and what that says of emulated runtimes which conform: none may be blamed.
 // Usage: models_survey PROBLEMS SEED FILE...
+//        models_survey write FOLDER           writes the blocks of blocks.hpp, each in f32, f16 and f64, for other runtimes
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <map>
 
 #include "core/error.hpp"
@@ -12,6 +14,7 @@
 #include "graph/read.hpp"
 #include "models/proven.hpp"
 #include "tests/graph/runtimes.hpp"
+#include "tests/models/blocks.hpp"
 #include "tests/models/careless.hpp"
 
 using namespace attest;
@@ -68,6 +71,16 @@ void survey(const std::string& file, std::uint64_t problems, std::uint64_t seed,
 }  // namespace
 
 int main(int count, char** words) {
+  if (count == 3 && words[1] == std::string("write")) {
+    int number = 0;
+    for (models::test::BlockSpelling s : models::test::spellings())
+      for (const graph::Type type : {graph::Type::f32, graph::Type::f16, graph::Type::f64}) {
+        s.type = type;
+        std::ofstream(fmt::format("{}/block-{}-{}.onnx", words[2], number++, graph::name(type)), std::ios::binary)
+            << models::test::BlockFile(s).file.bytes();
+      }
+    return 0;
+  }
   if (count < 4) return 2;
   Counted all;
   for (int n = 3; n < count; ++n) {
