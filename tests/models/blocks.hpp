@@ -16,13 +16,15 @@ namespace attest::models::test {
 struct BlockSpelling {
   graph::Type type = graph::Type::f32;
   std::string projections =
-      "add";  // add, gemm, packed-split, packed-slice, packed-gather, packed-heads (q, k and v of a head side by side), none (no bias)
+      "add";  // add, gemm (gemm-plain: with weights that are not transposed), packed-split, packed-slice, packed-gather, packed-heads (q, k and v of a head side by side), none (no bias)
   std::string heads = "four";    // four axes; three (batch and heads in one), tokens-first (x and out likewise)
   std::string scale = "scores";  // scores, divided, queries, keys, both, early (before heads are split), none
   std::string mask;              // add, where
   std::string core = "spelt";    // spelt, operator
   bool cross = false, shared_kv = false, out_bias = true, cast = false;
   Index kv_heads = 2;  // of two heads of queries
+  std::uint64_t shuffle =
+      0;  // columns of q, k, v and of the heads in another order, drawn from it; of odd ones with some twice and others not at all
   std::string wrong;
 };
 
@@ -62,8 +64,8 @@ class BlockFile {
   // [.., width] to [.., n].
   std::string linear(std::string x, std::uint64_t key, std::int64_t in, std::int64_t n, bool biased,
                      const char* dropped, const std::string& name = {}) {
-    const bool gemm = s_.projections == "gemm";
-    const std::string w = parameter(key, gemm ? List{n, in} : List{in, n}, 0.9);
+    const bool gemm = s_.projections.starts_with("gemm"), transposed_weight = s_.projections == "gemm";
+    const std::string w = parameter(key, transposed_weight ? List{n, in} : List{in, n}, 0.9);
     const bool drops = is(dropped);
     const std::string b = biased && !drops ? parameter(key + 100, {n}, 0.5) : "";
     if (!gemm) {
@@ -74,15 +76,32 @@ class BlockFile {
     const std::string shape = file("Shape", {x});
     const std::string leading = file("Slice", {shape, file.axes({0}), file.axes({2})});
     x = file("Gemm", b.empty() ? Names{reshaped(x, {-1, in}), w} : Names{reshaped(x, {-1, in}), w, b},
-             {graph::test::attr("transB", std::int64_t{1})}, name);
+             {graph::test::attr("transB", std::int64_t{transposed_weight})}, name);
     return file("Reshape",
                 {x, file("Concat", {leading, file.axes({n})}, {graph::test::attr("axis", std::int64_t{0})})});
+  }
+
+  // The same columns in another order.
+  std::string shuffled(const std::string& x, std::uint64_t key, std::int64_t n) {
+    if (s_.shuffle == 0) return x;
+    List order;
+    for (std::int64_t i = 0; i < n; ++i) order.push_back(i);
+    for (std::int64_t i = n - 1; i > 0; --i)
+      std::swap(order[static_cast<std::size_t>(i)],
+                order[below(extend(mix(s_.shuffle + key), static_cast<std::uint64_t>(i)),
+                            static_cast<std::uint64_t>(i + 1))]);
+    if (s_.shuffle % 2 == 1) order[1] = order[0];
+    return file("Gather", {x, file.axes(order)}, {graph::test::attr("axis", std::int64_t{2})});
   }
 
   // [batch, tokens, heads * d] as attention reads it: heads before tokens.
   std::string split(const std::string& x, std::int64_t heads, bool of_k) {
     if (s_.core == "operator") return x;
     std::string four;
+    if (is("rows-mixed")) {  // as if heads came before tokens
+      four = reshaped(x, {0, heads, -1, d_});
+      return of_k ? transposed(four, {0, 1, 3, 2}) : four;
+    }
     if (s_.heads == "three") {
       // Batch and heads in one axis.
       four = transposed(reshaped(x, {0, 0, heads, d_}), {0, 2, 1, 3});
@@ -181,6 +200,12 @@ class BlockFile {
     if (s_.core == "operator") return o;
     const std::int64_t all = heads_ * d_;
     if (s_.heads == "three") o = unfolded(o);
+    if (is("merge-mixed"))
+      return file("Reshape",
+                  {o, file("Concat",
+                           {file.axes({0}), file("Slice", {file("Shape", {o}), file.axes({2}), file.axes({3})}),
+                            file.axes({all})},
+                           {graph::test::attr("axis", std::int64_t{0})})});
     if (is("head-leak")) {  // the second head is the first one, too
       const std::string first = file("Gather", {o, file.axes({0})}, {graph::test::attr("axis", std::int64_t{1})});
       o = file("Concat", {first, first}, {graph::test::attr("axis", std::int64_t{1})});
@@ -214,8 +239,10 @@ class BlockFile {
     Names three = projected();
     if (s_.scale == "early") three[0] = scaled(three[0], 0.40625);
     const std::int64_t kv = s_.kv_heads;
-    const std::string o =
+    for (std::uint64_t n = 0; n < 3; ++n) three[n] = shuffled(three[n], n, n == 0 ? heads_ * d_ : kv * d_);
+    std::string o =
         joined(attended(split(three[0], heads_, false), split(three[1], kv, true), split(three[2], kv, false)));
+    if (!is("other-order")) o = shuffled(o, 3, heads_ * d_);
     const std::string out = linear(o, 4, heads_ * d_, block_width, s_.out_bias, "no-b_out", "out");
     file("Mul", {out, file.scalar(0.5, s_.type)}, {}, "y");
     file.outputs = {"y"};
@@ -243,7 +270,7 @@ inline std::vector<BlockSpelling> spellings() {
     all.push_back(one);
   };
   for (const char* const projections :
-       {"add", "gemm", "none", "packed-split", "packed-slice", "packed-gather", "packed-heads"})
+       {"add", "gemm", "gemm-plain", "none", "packed-split", "packed-slice", "packed-gather", "packed-heads"})
     add([&](BlockSpelling& s) {
       s.projections = projections;
       s.mask = "add";

@@ -192,6 +192,47 @@ TEST(Blocks, AreTakenForWhatTheyAre) {
   EXPECT_GT(judged, 400);
 }
 
+// Heads before tokens without a transpose: rows are made of several tokens, but where there is one.
+TEST(Blocks, ThatMixTokensAreNotJudged) {
+  for (const char* const wrong : {"rows-mixed", "merge-mixed"}) {
+    BlockSpelling s;
+    s.wrong = wrong;
+    Planted runtime;
+    const Counted counted = asked(test::block(s), runtime, "sound", "literal", 3, 30);
+    EXPECT_EQ(counted.failed, 0) << counted.first;
+    EXPECT_GT(counted.skipped, 10) << wrong;
+    EXPECT_NE(counted.first.find(s.wrong == "rows-mixed" ? "its rows are not tokens"
+                                                         : "its heads are not joined token by token"),
+              std::string::npos)
+        << counted.first;
+  }
+}
+
+// Columns in any order, of queries in another one than of keys, some of them twice: what is computed is judged, and nothing else passes.
+TEST(Blocks, ThatShuffleColumnsAreJudged) {
+  int held = 0, skipped = 0, found = 0;
+  for (std::uint64_t shuffle = 1; shuffle <= 24; ++shuffle) {
+    BlockSpelling s;
+    s.shuffle = shuffle;
+    s.projections = shuffle % 3 == 0 ? "packed-heads" : shuffle % 3 == 1 ? "add" : "packed-gather";
+    s.kv_heads = shuffle % 6 == 4 ? 1 : 2;
+    Planted sound;
+    const Counted counted = asked(test::block(s), sound, "sound", "literal", shuffle, 6);
+    EXPECT_EQ(counted.failed, 0) << shuffle << ": " << counted.first;
+    held += counted.held;
+    skipped += counted.skipped;
+    if (shuffle % 2 == 1) continue;
+    BlockSpelling other = s;
+    other.shuffle = shuffle + 100;
+    Planted faulty = planted(test::block(other));
+    found += asked(test::block(s), faulty, "faulty", "literal", shuffle, 6).failed;
+  }
+  printf("%d held, %d skipped, %d of 72 found\n", held, skipped, found);
+  EXPECT_GT(held, 40);
+  EXPECT_EQ(skipped, 72);  // heads of which one column is joined twice
+  EXPECT_GT(found, 50);
+}
+
 TEST(Blocks, ThatShareKeysAndValuesAreJudged) {
   BlockSpelling s;
   s.shared_kv = true;
