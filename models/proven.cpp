@@ -185,8 +185,8 @@ AskedOf ask_parts(const Asking& asking, const Subgraphs& all) {
   if (is_finding(whole.kind)) {
     const auto within = std::ranges::find(all, block->inner, &engine::Subgraph::core);
     if (within == all.end() || within->get() == told.part) return {block, std::move(whole)};
-    LawResult of_attention = ask_part(asking, **within);
-    if (is_finding(of_attention.kind)) return {within->get(), std::move(of_attention)};
+    LawResult inner = ask_part(asking, **within);
+    if (is_finding(inner.kind)) return {within->get(), std::move(inner)};
     return {block, std::move(whole)};
   }
   const auto says_more = [](const LawResult& result) {

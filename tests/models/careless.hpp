@@ -99,6 +99,10 @@ inline graph::Model stored_at_times(const graph::Model& from, std::uint64_t seed
     cast(stored, result, f32);
   }
   for (graph::Output output : from.outputs) {
+    if (output.type && graph::bytes_of(*output.type) != 2) {
+      model.outputs.push_back(std::move(output));
+      continue;
+    }
     const int result = value();
     cast(output.value, result, own);
     output.value = result;
