@@ -18,7 +18,7 @@ namespace attest::ops::of_attention {
 inline constexpr Index most_scores = Index{1} << 24;
 
 // What a runtime of this precision promises between tensors of type `storage`, with softmax of numbers in `softmax`.
-Contract contract_of(const graph::Precision& precision, Format storage, Format softmax);
+attest::Contract contract_of(const graph::Precision& precision, Format storage, Format softmax);
 // The verdict on `out` of a call between tensors of the problem's format, softmax of numbers in `softmax`, of a runtime that computes in `precision`.
 SubgraphVerdict verdict_on(const graph::Precision& precision, const attest::Problem& problem, const Inputs& inputs,
                            Format softmax, const Tensor& out);
