@@ -107,6 +107,21 @@ void divide(Step& step) {
       [](std::int64_t x, std::int64_t y) { return y == -1 ? 0 - bits_of(x) : bits_of(x / y); });
 }
 
+void modulo(Step& step) {
+  const Array& b = step.in(1);
+  same_types(step, step.in(0), b);
+  if (is_floating(b.type)) step.refuse("of floats attest knows no remainder");
+  if (std::find(b.integers.begin(), b.integers.end(), 0) != b.integers.end()) step.refuse("an integer is divided by 0");
+  // The sign of the divisor; with fmod that of what is divided.
+  const bool truncates = step.integer("fmod", 0) != 0;
+  arithmetic(
+      step, [](double x, double /*y*/) { return x; },
+      [truncates](std::int64_t x, std::int64_t y) {
+        const std::int64_t rest = y == -1 ? 0 : x % y;
+        return bits_of(!truncates && rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
+      });
+}
+
 void power(Step& step) {
   const Array &a = step.in(0), &b = step.in(1);
   floats_alone(step, a);

@@ -48,6 +48,7 @@ constexpr Operator operators[] = {
     {"Max", maximum, 1, any_number},
     {"Mean", mean_of_all, 1, any_number},
     {"Min", minimum, 1, any_number},
+    {"Mod", modulo, 2, 2},
     {"Mul", multiply, 2, 2},
     {"Neg", negate, 1, 1},
     {"Not", logical_not, 1, 1},

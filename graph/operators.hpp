@@ -26,6 +26,7 @@ void add(Step& step);
 void subtract(Step& step);
 void multiply(Step& step);
 void divide(Step& step);
+void modulo(Step& step);
 void power(Step& step);
 void square_root(Step& step);
 void reciprocal(Step& step);

@@ -82,9 +82,9 @@ class Uses {
       } else if (is_one_of(node.op, {"DequantizeLinear", "MatMulInteger"})) {
         found_.numbers = true;
       } else if (moves(node.op) || node.op == "Cast" || node.op == "Gather" ||
-                 is_one_of(node.op, {"Add", "Sub", "Mul", "Div", "Max", "Min", "Neg", "Abs", "Clip", "Relu", "Sign",
-                                     "Tile", "ReduceSum", "ReduceMax", "ReduceMin", "Where"})) {
-        found_.divisor = found_.divisor || (node.op == "Div" && reader.input == 1);
+                 is_one_of(node.op, {"Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Neg", "Abs", "Clip", "Relu",
+                                     "Sign", "Tile", "ReduceSum", "ReduceMax", "ReduceMin", "Where"})) {
+        found_.divisor = found_.divisor || (is_one_of(node.op, {"Div", "Mod"}) && reader.input == 1);
         for (const int result : node.outputs)
           if (result >= 0) follow(input, result);
       }

@@ -96,10 +96,19 @@ Subgraphs subgraphs_of(const Model& model) {
 
 const std::string& name_of(const Model& model, int value) { return model.values[static_cast<std::size_t>(value)]; }
 
-// The one that a problem asks.
-const engine::Subgraph& picked(const Subgraphs& all, const Model& model, std::uint64_t seed) {
-  return **std::ranges::min_element(
-      all, {}, [&](const auto& one) { return extend(mix(seed), digest_of(name_of(model, one->core))); });
+// Of some, the one that a problem asks; nullptr of none. What names it is hashed: of a prefix of the graph, and of a graph with further parts of the other kind, it
+// is the same.
+const engine::Subgraph* picked(const Subgraphs& all, bool blocks, const Model& model, std::uint64_t seed) {
+  const engine::Subgraph* least = nullptr;
+  std::uint64_t of_least = 0;
+  for (const auto& one : all) {
+    if ((one->inner >= 0) != blocks) continue;
+    const std::uint64_t hash = extend(mix(seed), digest_of(name_of(model, one->core)));
+    if (least != nullptr && hash >= of_least) continue;
+    least = one.get();
+    of_least = hash;
+  }
+  return least;
 }
 
 // The nodes of a part, in the order of evaluation.
@@ -119,47 +128,9 @@ std::vector<const graph::Node*> nodes_of(const Model& model, const engine::Subgr
   return nodes;
 }
 
-}  // namespace
-
-std::optional<Place> part_that_fails(const Asking& asking) {
-  const Model& model = asking.problem.part().program->model();
-  const Subgraphs all = subgraphs_of(model);
-  LawResult result = proven_bound(asking, {});
-  if (all.empty() || !is_finding(result.kind)) return std::nullopt;
-  const engine::Subgraph& subgraph = picked(all, model, asking.problem.seed());
-  const AskedPart part(model, subgraph, asking.problem.feeds(), asking.problem.precision());
-  const graph::Node& node = *graph::giver_of(model, subgraph.output);
-  Place place{name_of(model, subgraph.output), node.name, node.op, all.size(), all.size(), false, result, {}};
-  Place::Segment segment{{}, part.part().program->model(), part.feeds(), std::nullopt, part.right(), std::move(result)};
-  for (const graph::Node* one : nodes_of(model, subgraph))
-    segment.nodes.push_back(fmt::format("{} ({})", name_of(model, one->outputs.front()), one->op));
-  const Answer answer = asking.runtime.run(part.part(), asking.build, part.feeds(), part.room(), Freshness::kept);
-  if (answer.outputs.size() == 1 && has_its_elements(answer.outputs[0])) segment.got = answer.outputs[0];
-  place.segment = std::move(segment);
-  return place;
-}
-
-bool picks_one_like(const Asking& asking, std::string_view tensor) {
-  const Model& model = asking.problem.part().program->model();
-  const Subgraphs all = subgraphs_of(model);
-  const auto known = std::ranges::find_if(all, [&](const auto& one) { return name_of(model, one->output) == tensor; });
-  if (known == all.end()) return false;
-  const auto ops = [&model](const engine::Subgraph& subgraph) {
-    std::vector<std::string_view> names;
-    for (const graph::Node* one : nodes_of(model, subgraph)) names.push_back(one->op);
-    return names;
-  };
-  return ops(**known) == ops(picked(all, model, asking.problem.seed()));
-}
-
-LawResult proven_bound(const Asking& asking, const std::vector<Array>& /*whole*/) {
+LawResult ask_part(const Asking& asking, const engine::Subgraph& subgraph) {
   const Model& model = asking.problem.part().program->model();
   const graph::Precision& precision = asking.problem.precision();
-  if (precision.outer != graph::Precision{}.outer)
-    return skipped("no bound is proven of graphs that run in another format than their own");
-  const Subgraphs all = subgraphs_of(model);
-  if (all.empty()) return skipped("it has no part of which a bound is proven");
-  const engine::Subgraph& subgraph = picked(all, model, asking.problem.seed());
   const AskedPart asked(model, subgraph, asking.problem.feeds(), precision);
   const Array& right = asked.right();
   const Answer answer = asking.runtime.run(asked.part(), asking.build, asked.feeds(), asked.room(), Freshness::kept);
@@ -194,6 +165,89 @@ LawResult proven_bound(const Asking& asking, const std::vector<Array>& /*whole*/
       index_text(name_of(model, subgraph.output), right, told.element), evidence.got, evidence.expected, evidence.lo,
       evidence.hi, narrow ? fmt::format(" before it is rounded to {}", graph::name(right.type)) : "", told.bound);
   return result;
+}
+
+// A part that a problem asks, and what it came to.
+struct AskedOf {
+  const engine::Subgraph* part = nullptr;  // none of a graph without parts
+  LawResult result;
+};
+
+// One of the parts that are an attention or a normalisation, and, where that holds, one of the blocks. Of a block that fails and whose attention fails by itself,
+// too, that is told: it says more.
+AskedOf ask_parts(const Asking& asking, const Subgraphs& all) {
+  const Model& model = asking.problem.part().program->model();
+  AskedOf told;
+  if (const auto* const part = picked(all, false, model, asking.problem.seed())) told = {part, ask_part(asking, *part)};
+  const engine::Subgraph* const block = picked(all, true, model, asking.problem.seed());
+  if (block == nullptr || is_finding(told.result.kind)) return told;
+  LawResult whole = ask_part(asking, *block);
+  if (is_finding(whole.kind)) {
+    const auto within = std::ranges::find(all, block->inner, &engine::Subgraph::core);
+    if (within == all.end() || within->get() == told.part) return {block, std::move(whole)};
+    LawResult inner = ask_part(asking, **within);
+    if (is_finding(inner.kind)) return {within->get(), std::move(inner)};
+    return {block, std::move(whole)};
+  }
+  const auto says_more = [](const LawResult& result) {
+    return result.kind == VerdictKind::pass ? 2 : result.kind == VerdictKind::vacuous ? 1 : 0;
+  };
+  const Index proven = told.result.proven + whole.proven;
+  if (told.part == nullptr || says_more(whole) > says_more(told.result)) told = {block, std::move(whole)};
+  told.result.proven = proven;
+  return told;
+}
+
+}  // namespace
+
+std::optional<Place> part_that_fails(const Asking& asking) {
+  const Model& model = asking.problem.part().program->model();
+  const Subgraphs all = subgraphs_of(model);
+  AskedOf asked = ask_parts(asking, all);
+  if (asked.part == nullptr || !is_finding(asked.result.kind)) return std::nullopt;
+  const engine::Subgraph& subgraph = *asked.part;
+  LawResult result = std::move(asked.result);
+  const AskedPart part(model, subgraph, asking.problem.feeds(), asking.problem.precision());
+  const graph::Node& node = *graph::giver_of(model, subgraph.output);
+  Place place{name_of(model, subgraph.output), node.name, node.op, all.size(), all.size(), false, result, {}};
+  Place::Segment segment{{}, part.part().program->model(), part.feeds(), std::nullopt, part.right(), std::move(result)};
+  for (const graph::Node* one : nodes_of(model, subgraph))
+    segment.nodes.push_back(fmt::format("{} ({})", name_of(model, one->outputs.front()), one->op));
+  const Answer answer = asking.runtime.run(part.part(), asking.build, part.feeds(), part.room(), Freshness::kept);
+  if (answer.outputs.size() == 1 && has_its_elements(answer.outputs[0])) segment.got = answer.outputs[0];
+  place.segment = std::move(segment);
+  return place;
+}
+
+bool picks_one_like(const Asking& asking, std::string_view tensor) {
+  const Model& model = asking.problem.part().program->model();
+  const Subgraphs all = subgraphs_of(model);
+  const auto known = std::ranges::find_if(all, [&](const auto& one) { return name_of(model, one->output) == tensor; });
+  if (known == all.end()) return false;
+  const auto ops = [&model](const engine::Subgraph& subgraph) {
+    std::vector<std::string_view> names;
+    for (const graph::Node* one : nodes_of(model, subgraph)) names.push_back(one->op);
+    return names;
+  };
+  const engine::Subgraph* part = picked(all, false, model, asking.problem.seed());
+  // Which of two failed shows when they are asked.
+  if (picked(all, true, model, asking.problem.seed()) != nullptr) part = ask_parts(asking, all).part;
+  return part != nullptr && ops(**known) == ops(*part);
+}
+
+LawResult proven_bound_of(const Asking& asking, std::string_view tensor) {
+  const Model& model = asking.problem.part().program->model();
+  const Subgraphs all = subgraphs_of(model);
+  const auto found = std::ranges::find_if(all, [&](const auto& one) { return name_of(model, one->output) == tensor; });
+  return found == all.end() ? skipped("it has no part of which a bound is proven") : ask_part(asking, **found);
+}
+
+LawResult proven_bound(const Asking& asking, const std::vector<Array>& /*whole*/) {
+  if (asking.problem.precision().outer != graph::Precision{}.outer)
+    return skipped("no bound is proven of graphs that run in another format than their own");
+  const Subgraphs all = subgraphs_of(asking.problem.part().program->model());
+  if (all.empty()) return skipped("it has no part of which a bound is proven");
+  return ask_parts(asking, all).result;
 }
 
 }  // namespace attest::models

@@ -32,6 +32,7 @@ class Subgraph {
   virtual ~Subgraph() = default;
 
   int core = -1;               // what names it: the same in a prefix of the graph that ends before its last nodes
+  int inner = -1;              // of a block, what the part within it gives that is attention, and is judged more closely by itself; else -1
   int output = -1;             // what it gives
   std::vector<int> fed;        // where it begins, if it is to be asked by itself; no constants among them
   std::vector<int> judged_by;  // values whose numbers judge() asks for

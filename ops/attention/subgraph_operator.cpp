@@ -18,57 +18,14 @@ using graph::Array;
 using graph::Connections;
 using graph::Node;
 
-// What a runtime of this precision promises between tensors of type `storage`, with softmax of numbers in `softmax`.
-Contract contract_of(const graph::Precision& precision, Format storage, Format softmax) {
-  const Format inner = precision.computed(storage), sums = graph::accumulator_of(inner),
-               of_softmax = precision.computed(softmax);
-  Contract contract = contract_for(Policy(inner)
-                                       .set(Stage::storage, storage)
-                                       .set(Stage::output, storage)
-                                       .set(Stage::qk, sums)
-                                       .set(Stage::pv, sums)
-                                       .set(Stage::softmax, of_softmax));
-  // No document of a graph says how good its functions are, or how sums are divided by: polynomials in the format itself are good to some ulps, a product
-  // with a reciprocal to one and a half.
-  contract.arithmetic.exp_ulp = (of_softmax == Format::f16 || of_softmax == Format::bf16) ? 1 : 4;
-  contract.arithmetic.div_ulp = 1.5;
-  contract.arithmetic.flush_to_zero = inner == Format::f32 || inner == Format::bf16;
-  contract.mask_added = true;
-  return contract;
+Tensor tensor_of(const Heads& heads, const Array& x, DType type) {
+  const std::array shape{heads.batch, heads.heads, heads.length, heads.width};
+  Tensor made(type, shape);
+  for_each_index(shape, [&](Index b, Index h, Index i, Index c) {
+    made.set(b, h, i, c, x.floats[static_cast<std::size_t>(heads.place({b, h, i, c}))]);
+  });
+  return made;
 }
-
-// Attention of operator versions 23 and on.
-struct Fused {
-  int q = -1, k = -1, v = -1, mask = -1;  // no mask: -1
-  Index heads = 0, kv_heads = 0;          // of tensors of three axes
-  std::optional<double> scale;
-  bool causal = false;
-  std::optional<Format> softmax;
-};
-
-// [batch, heads, length, width], whether heads have an axis of their own or lie side by side in the last one.
-struct Heads {
-  Heads(const Array& x, Index heads_of_three) {
-    three = x.rank() == 3;
-    batch = x.shape[0];
-    heads = three ? heads_of_three : x.shape[1];
-    length = x.shape[three ? 1 : 2];
-    width = three ? x.shape[2] / std::max<Index>(heads, 1) : x.shape[3];
-  }
-  [[nodiscard]] Tensor tensor(const Array& x, DType type) const {
-    Tensor made(type, std::array{batch, heads, length, width});
-    for_each_index(std::array{batch, heads, length, width}, [&](Index b, Index h, Index i, Index c) {
-      made.set(b, h, i, c, x.floats[static_cast<std::size_t>(place({b, h, i, c}))]);
-    });
-    return made;
-  }
-  [[nodiscard]] Index place(const std::array<Index, 4>& at) const {
-    return three ? ((at[0] * length + at[2]) * heads + at[1]) * width + at[3]
-                 : ((at[0] * heads + at[1]) * length + at[2]) * width + at[3];
-  }
-  bool three = false;
-  Index batch = 0, heads = 0, length = 0, width = 0;
-};
 
 class Operator final : public Subgraph {
  public:
@@ -97,9 +54,9 @@ class Operator final : public Subgraph {
     Inputs inputs;
     inputs.scale = *problem.scale;
     inputs.causal = node_.causal;
-    inputs.q = of_q.tensor(q, type);
-    inputs.k = of_k.tensor(k, type);
-    inputs.v = of_v.tensor(v, type);
+    inputs.q = tensor_of(of_q, q, type);
+    inputs.k = tensor_of(of_k, k, type);
+    inputs.v = tensor_of(of_v, v, type);
     if (node_.mask >= 0) {
       const Array& mask = numbers.at(node_.mask);
       const auto all = broadcast_numbers(mask, scores);
@@ -112,7 +69,7 @@ class Operator final : public Subgraph {
         return unjudged("its mask is of integers");
     }
     SubgraphVerdict told =
-        verdict_on(precision, problem, inputs, node_.softmax.value_or(problem.dtype), of_out.tensor(got, type));
+        verdict_on(precision, problem, inputs, node_.softmax.value_or(problem.dtype), tensor_of(of_out, got, type));
     if (const auto& evidence = told.verdict.evidence) told.element = of_out.place(evidence->index);
     return told;
   }
@@ -122,6 +79,32 @@ class Operator final : public Subgraph {
 };
 
 }  // namespace
+
+Heads::Heads(const Array& x, Index heads_of_three) {
+  three = x.rank() == 3;
+  batch = x.shape[0];
+  heads = three ? heads_of_three : x.shape[1];
+  length = x.shape[three ? 1 : 2];
+  width = three ? x.shape[2] / std::max<Index>(heads, 1) : x.shape[3];
+}
+
+Contract contract_of(const graph::Precision& precision, Format storage, Format softmax) {
+  const Format inner = precision.computed(storage), sums = graph::accumulator_of(inner),
+               of_softmax = precision.computed(softmax);
+  Contract contract = contract_for(Policy(inner)
+                                       .set(Stage::storage, storage)
+                                       .set(Stage::output, storage)
+                                       .set(Stage::qk, sums)
+                                       .set(Stage::pv, sums)
+                                       .set(Stage::softmax, of_softmax));
+  // No document of a graph says how good its functions are, or how sums are divided by: polynomials in the format itself are good to some ulps, a product
+  // with a reciprocal to one and a half.
+  contract.arithmetic.exp_ulp = (of_softmax == Format::f16 || of_softmax == Format::bf16) ? 1 : 4;
+  contract.arithmetic.div_ulp = 1.5;
+  contract.arithmetic.flush_to_zero = inner == Format::f32 || inner == Format::bf16;
+  contract.mask_added = true;
+  return contract;
+}
 
 SubgraphVerdict verdict_on(const graph::Precision& precision, const Problem& problem, const Inputs& inputs,
                            Format softmax, const Tensor& out) {
@@ -138,8 +121,7 @@ std::optional<Format> format_numbered(Index type) {
   return graph::format_of(*known);
 }
 
-// Without a softcap, a past and lengths, which are not evaluated either.
-std::unique_ptr<Subgraph> operator_of(const Connections& graph, const Node& node) {
+Fused fused_of(const Node& node) {
   Fused fused;
   fused.q = node.inputs[0];
   fused.k = node.inputs[1];
@@ -152,6 +134,11 @@ std::unique_ptr<Subgraph> operator_of(const Connections& graph, const Node& node
     if (const auto* const number = std::get_if<double>(&scale->second)) fused.scale = *number;
   }
   fused.softmax = format_numbered(graph::integer_of(node, "softmax_precision", 0));
+  return fused;
+}
+
+std::unique_ptr<Subgraph> operator_of(const Connections& graph, const Node& node) {
+  const Fused fused = fused_of(node);
   auto found = std::make_unique<Operator>(fused);
   found->core = found->output = node.outputs[0];
   found->judged_by = {fused.q, fused.k, fused.v};

@@ -217,6 +217,10 @@ class Mha final : public Op {
     return cover(dynamic_cast<const DomainOf<attest::mha::Domain>&>(domain).own(), seed, count);
   }
 
+  [[nodiscard]] std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph) const override {
+    return of_mha::subgraphs(graph);
+  }
+
   // ---- shrinking
   [[nodiscard]] const std::vector<ops::Dimension>& dimensions() const override {
     static const std::vector<ops::Dimension> all = [] {

@@ -72,6 +72,9 @@ std::optional<Problem> in_another_layout(const Problem& problem, const Supports&
 attest::mha::Inputs laid_as(const Problem& problem, const attest::mha::Inputs& inputs);
 std::string layout_in_words(const Problem& moved);
 
+// ---- subgraph.cpp
+std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph);
+
 // ---- compare.cpp
 // What both of two subjects take.
 Supports common(const Supports& a, const Supports& b);

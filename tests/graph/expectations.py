@@ -81,6 +81,8 @@ def elementwise():
     for op in ("Add", "Sub", "Mul", "Div"):
         case(op, normal(2, 3, 4), normal(3, 1), name="broadcast")
         case(op, ints(7, -7, 6, 5), ints(2, 2, 3, 5), name="integers")
+    case("Mod", ints(7, -7, 6, -6, -7, 7), ints(3, 3, -4, -4, -3, 7), name="integers")
+    case("Mod", ints(7, -7, 6, -6), ints(3, 3, -4, -4), name="fmod", fmod=1)
     case("Add", normal(3, 1, 2), normal(4, 1), name="both")
     case("Pow", positive(2, 3), normal(2, 1))
     case("Pow", normal(2, 3), np.float64(2), name="square")

@@ -13,6 +13,7 @@
 #include "tests/graph/draw.hpp"
 #include "tests/graph/onnx_file.hpp"
 #include "tests/graph/runtimes.hpp"
+#include "tests/models/careless.hpp"
 #include "tests/models/planted.hpp"
 
 namespace attest::models {
@@ -21,6 +22,7 @@ namespace {
 using graph::Type;
 using graph::test::attr;
 using graph::test::File;
+using test::Careless;
 using test::Planted;
 
 const Law& law() { return law_named("proven-bound"); }
@@ -37,22 +39,6 @@ std::string parts_of(const graph::Model& model) {
               model.values[static_cast<std::size_t>(one->core)];
   return text;
 }
-
-// A runtime that conforms, in some careless way.
-class Careless final : public Runtime {
- public:
-  Careless(const graph::Careless& how, graph::Precision precision)
-      : arithmetic_(graph::careless(how)), precision_(std::move(precision)) {}
-  [[nodiscard]] const RuntimeInfo& info() const noexcept override { return info_; }
-  Answer run(const Part& part, const Build&, const graph::Feeds& feeds, std::size_t, Freshness) override {
-    return {{}, results_by(*part.program, feeds, *arithmetic_, precision_)};
-  }
-
- private:
-  RuntimeInfo info_{"careless", "1", {"only"}, {}};
-  std::unique_ptr<graph::Arithmetic> arithmetic_;
-  graph::Precision precision_;
-};
 
 // ---- attention and norms spelt out ----------------------------------------------------------------------------------------
 
@@ -159,7 +145,7 @@ TEST(Parts, AreRecognisedHoweverTheyAreSpelt) {
   for (const char* const form : {"", "flags", "added", "causal", "flat", "flat-flags"})
     EXPECT_EQ(parts_of(read(fused(form))), "attention y") << form;
   const std::string encoder = parts_of(graph::test::model("encoder"));
-  EXPECT_EQ(std::ranges::count(encoder, ','), 3) << encoder;  // an attention and three norms
+  EXPECT_EQ(std::ranges::count(encoder, ','), 4) << encoder;  // an attention, its block and three norms
 }
 
 TEST(Parts, AreNoneThatLookAlike) {

@@ -1,0 +1,591 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "core/policy.hpp"
+#include "ops/mha/parts.hpp"
+#include "ops/mha/subgraph.hpp"
+#include "oracle/mha/mha.hpp"
+
+namespace attest::ops::of_mha {
+namespace {
+
+using graph::Array;
+using of_attention::Heads;
+using of_attention::SpeltCall;
+using std::size_t;
+
+constexpr double most_multiply_adds = 1 << 28;
+
+bool is_short(Format format) { return format == Format::f16 || format == Format::bf16; }
+
+// ---- what a runtime promises
+
+// No runtime says which tensors between its operators it rounds to their type. Of 32 and 64 bits each choice is an order of a sum, or is one that f32 has anyhow. Of
+// 16 bits, taken literally, any of them may be rounded or not: operands that are rounded from f32 hold every choice, a product that is rounded before its bias
+// (docs/graphs.md, section 6). Under `inner=f32` none is.
+Contract contract_of(const graph::Precision& precision, Format storage, Format softmax) {
+  const Format inner = precision.computed(storage);
+  Contract contract;
+  contract.attention = of_attention::contract_of(precision, storage, softmax);
+  contract.gemm = graph::accumulator_of(inner);
+  if (is_short(inner)) contract.attention.policy.set(Stage::storage, Format::f32);
+  if (inner == storage) return contract;
+  std::ranges::fill(contract.projections, false);
+  contract.projections[static_cast<size_t>(attest::mha::Projected::unrounded)] = true;
+  contract.heads_rounded = false;
+  contract.heads_unrounded = true;
+  return contract;
+}
+
+// ---- projections
+
+// A projection on a problem: [tokens, inputs] to [tokens, outputs].
+struct Linear {
+  const Array* x = nullptr;
+  Index tokens = 0, inputs = 0, outputs = 0;
+  std::vector<double> weight, bias;  // [outputs, inputs] and [outputs]; zeros where there is no bias
+
+  [[nodiscard]] double at(Index token, Index input) const {
+    return x->floats[static_cast<size_t>(token * inputs + input)];
+  }
+};
+
+// Nothing where its parameters are no matrix and no row.
+std::optional<Linear> linear_of(const Projection& one, const NumbersOfValues& numbers, graph::Type type) {
+  const Array &x = numbers.at(one.x), &w = numbers.at(one.weight);
+  if (x.type != type || w.type != type || w.rank() != 2 || x.rank() < 1 || w.size() == 0) return std::nullopt;
+  Linear linear;
+  linear.x = &x;
+  linear.inputs = w.shape[one.transposed ? 1 : 0];
+  linear.outputs = w.shape[one.transposed ? 0 : 1];
+  if (x.shape.back() != linear.inputs) return std::nullopt;
+  linear.tokens = x.size() / linear.inputs;
+  linear.weight = w.floats;
+  if (!one.transposed)
+    for (Index n = 0; n < linear.outputs; ++n)
+      for (Index c = 0; c < linear.inputs; ++c)
+        linear.weight[static_cast<size_t>(n * linear.inputs + c)] =
+            w.floats[static_cast<size_t>(c * linear.outputs + n)];
+  linear.bias.assign(static_cast<size_t>(linear.outputs), 0);
+  if (one.bias < 0) return linear;
+  const Array& bias = numbers.at(one.bias);
+  if (bias.type != type) return std::nullopt;
+  if (bias.size() == 1)
+    std::ranges::fill(linear.bias, bias.floats[0]);
+  else if (bias.size() == linear.outputs && bias.shape.back() == linear.outputs)
+    linear.bias = bias.floats;
+  else
+    return std::nullopt;
+  return linear;
+}
+
+// x W^T + bias in float64, or the sums of magnitudes that it is made of.
+std::vector<double> products_of(const Linear& linear, bool magnitudes) {
+  std::vector<double> all(static_cast<size_t>(linear.tokens * linear.outputs));
+  for (Index t = 0; t < linear.tokens; ++t)
+    for (Index n = 0; n < linear.outputs; ++n) {
+      const double bias = linear.bias[static_cast<size_t>(n)];
+      double sum = magnitudes ? std::fabs(bias) : bias;
+      for (Index c = 0; c < linear.inputs; ++c) {
+        const double term = linear.at(t, c) * linear.weight[static_cast<size_t>(n * linear.inputs + c)];
+        sum += magnitudes ? std::fabs(term) : term;
+      }
+      all[static_cast<size_t>(t * linear.outputs + n)] = sum;
+    }
+  return all;
+}
+
+// ---- where numbers lie
+
+// q, k or v as attention reads it: for each sample, head by head, which token each row is and which column of the projection each element of a row is.
+struct Source {
+  Linear linear;
+  std::vector<double> places;  // [samples, rows, width], of token * outputs + column
+  Index rows = 0, width = 0;
+
+  [[nodiscard]] Index place(Index sample, Index row, Index c) const {
+    return static_cast<Index>(places[static_cast<size_t>((sample * rows + row) * width + c)]);
+  }
+  [[nodiscard]] std::vector<Index> tokens(Index sample) const {
+    std::vector<Index> all;
+    for (Index row = 0; row < rows; ++row) all.push_back(place(sample, row, 0) / linear.outputs);
+    return all;
+  }
+  [[nodiscard]] std::vector<Index> columns(Index sample) const {
+    std::vector<Index> all;
+    for (Index c = 0; c < width; ++c) all.push_back(place(sample, 0, c) % linear.outputs);
+    return all;
+  }
+  // Whether a row is one token and an element of a row one column, whichever row it is.
+  [[nodiscard]] bool is_regular(Index samples) const {
+    for (Index s = 0; s < samples; ++s) {
+      const std::vector<Index> of_rows = tokens(s), of_row = columns(s);
+      for (Index row = 0; row < rows; ++row)
+        for (Index c = 0; c < width; ++c)
+          if (place(s, row, c) != of_rows[static_cast<size_t>(row)] * linear.outputs + of_row[static_cast<size_t>(c)])
+            return false;
+    }
+    return true;
+  }
+};
+
+Array numbered(const std::vector<Index>& shape) {
+  std::vector<std::int64_t> places(static_cast<size_t>(product_of(shape)));
+  std::iota(places.begin(), places.end(), std::int64_t{0});
+  return graph::integers(graph::Type::i64, shape, std::move(places));
+}
+
+// The attention within a block on a problem.
+struct Core {
+  SpeltCall call;  // of one node too: a sample for each batch and head
+  bool causal = false;
+  std::optional<std::vector<double>> keep;  // of a node's own flags
+  std::vector<Index> order;                 // of elements as it gives them: which of [samples, rows, dv]
+};
+
+Core core_of(const Block& block, const NumbersOfValues& numbers) {
+  Core core;
+  const Array& gives = numbers.at(block.heads);
+  SpeltCall& call = core.call;
+  core.order.resize(static_cast<size_t>(gives.size()));
+  if (block.spelt) {
+    call = of_attention::call_of(*block.spelt, numbers, gives);
+    std::iota(core.order.begin(), core.order.end(), Index{0});
+    return core;
+  }
+  const of_attention::Fused& node = block.fused;
+  const Heads q(numbers.at(node.q), node.heads), k(numbers.at(node.k), node.kv_heads),
+      v(numbers.at(node.v), node.kv_heads), out(gives, node.heads);
+  call.format = graph::format_of(gives.type);
+  call.softmax = node.softmax.value_or(call.format);
+  call.leading = {q.batch, q.heads};
+  call.samples = q.batch * q.heads;
+  call.rows = q.length;
+  call.keys = k.length;
+  call.d = q.width;
+  call.dv = v.width;
+  call.scale = node.scale.value_or(1 / std::sqrt(static_cast<double>(q.width)));
+  core.causal = node.causal;
+  if (call.samples * call.rows * call.keys > of_attention::most_scores || gives.size() == 0 || call.keys == 0)
+    call.unjudged = "it is too large, or empty";
+  else if (!std::isfinite(call.scale))
+    call.unjudged = "its scale is no number";
+  for (Index s = 0; s < call.samples; ++s)
+    for (Index i = 0; i < call.rows; ++i)
+      for (Index c = 0; c < call.dv; ++c)
+        core.order[static_cast<size_t>(out.place({s / q.heads, s % q.heads, i, c}))] =
+            (s * call.rows + i) * call.dv + c;
+  if (node.mask < 0 || !call.unjudged.empty()) return core;
+  const Array& mask = numbers.at(node.mask);
+  auto all = broadcast_numbers(mask, call.with(call.rows, call.keys));
+  if (!all) {
+    call.unjudged = "its mask does not broadcast to its scores";
+  } else if (mask.type == graph::Type::boolean) {
+    core.keep = std::move(all);
+  } else if (graph::is_floating(mask.type)) {
+    call.bias = std::move(all);
+    call.bias_format = graph::format_of(mask.type);
+  } else {
+    call.unjudged = "its mask is of integers";
+  }
+  return core;
+}
+
+// As a product of matrices, or a node, reads what the places were moved to.
+std::optional<std::vector<double>> read_as(const Block& block, const SpeltCall& call, const Array& places, char which) {
+  if (block.spelt) {
+    if (which == 'k') return of_attention::rows_of_keys(places, call);
+    return broadcast_numbers(places, which == 'q' ? call.with(call.rows, call.d) : call.with(call.keys, call.dv));
+  }
+  const Index q_heads = call.leading[1];
+  const Heads heads(places, which == 'q' ? block.fused.heads : block.fused.kv_heads);
+  const Index group = q_heads / std::max<Index>(heads.heads, 1);
+  std::vector<double> all;
+  for (Index s = 0; s < call.samples; ++s)
+    for (Index i = 0; i < heads.length; ++i)
+      for (Index c = 0; c < heads.width; ++c)
+        all.push_back(static_cast<double>(
+            places.integers[static_cast<size_t>(heads.place({s / q_heads, s % q_heads / group, i, c}))]));
+  return all;
+}
+
+// ---- the block as the operation has it
+
+// A number for each kind of list, in the order in which kinds come.
+template <class Key>
+std::vector<Index> kinds_of(const std::vector<Key>& keys, Index& count) {
+  std::map<Key, Index> known;
+  std::vector<Index> kinds;
+  for (const Key& key : keys) kinds.push_back(known.emplace(key, static_cast<Index>(known.size())).first->second);
+  count = static_cast<Index>(known.size());
+  return kinds;
+}
+
+// What the call of a block is made of.
+struct Parts {
+  Source q, k, v;
+  Linear out;
+  Core core;
+  Index batch = 0, heads = 0;
+  std::vector<Index> sample_of;  // [batch, heads]: which of attention's
+  std::vector<Index> row_of;     // [batch, rows]: which of the output
+  std::vector<Index> column_of;  // [heads, dv]: which of what is projected last; -1 for none
+};
+
+class Call {
+ public:
+  Call(const Block& block, const NumbersOfValues& numbers, const Array& got, const graph::Precision& precision)
+      : block_(block), numbers_(numbers), got_(got), precision_(precision) {}
+
+  SubgraphVerdict verdict();
+
+ private:
+  using Reason = std::optional<std::string>;
+  Reason read();
+  Reason read_source(const Projection& from, const Moves& moves, char which, Index rows, Index width, Source& source);
+  Reason find_heads();
+  Reason find_merge();
+  void make();
+  void make_masks();
+  [[nodiscard]] attest::mha::Call call_at(double scale) const;
+  Verdict judged(double scale);
+  [[nodiscard]] bool may_overflow() const;
+  bool folds_of_scale_pass(double scale);
+  void set_weights(Tensor& w, Tensor& b, const Source& source, Index first, double factor) const;
+
+  const Block& block_;
+  const NumbersOfValues& numbers_;
+  const Array& got_;
+  const graph::Precision& precision_;
+  Parts parts_;
+  Contract contract_;
+  Index width_ = 0, head_dim_ = 0, v_first_ = 0;
+  Tensor x_, memory_, w_q_, w_k_, w_v_, w_out_, b_q_, b_k_, b_v_, b_out_, bias_, keep_, out_;
+};
+
+Call::Reason Call::read_source(const Projection& from, const Moves& moves, char which, Index rows, Index width,
+                               Source& source) {
+  auto linear = linear_of(from, numbers_, got_.type);
+  const Array& result = numbers_.at(from.result);
+  if (!linear || result.size() != linear->tokens * linear->outputs || result.shape.back() != linear->outputs)
+    return "its projections are none of a matrix and a row";
+  source.linear = *std::move(linear);
+  source.rows = rows;
+  source.width = width;
+  const auto places = moved(moves, numbers_, numbered(result.shape));
+  auto all = places ? read_as(block_, parts_.core.call, *places, which) : std::nullopt;
+  if (!all || static_cast<Index>(all->size()) != parts_.core.call.samples * rows * width)
+    return "its projections do not become heads";
+  source.places = *std::move(all);
+  if (!source.is_regular(parts_.core.call.samples)) return "its rows are not tokens";
+  return std::nullopt;
+}
+
+Call::Reason Call::read() {
+  if (got_.size() == 0) return "it is too large, or empty";
+  parts_.core = core_of(block_, numbers_);
+  const SpeltCall& call = parts_.core.call;
+  if (!call.unjudged.empty()) return call.unjudged;
+  if (call.format != graph::format_of(got_.type)) return "its tensors are of several types";
+  if (auto no = read_source(block_.q, block_.to_q, 'q', call.rows, call.d, parts_.q)) return no;
+  if (auto no = read_source(block_.k, block_.to_k, 'k', call.keys, call.d, parts_.k)) return no;
+  if (auto no = read_source(block_.v, block_.to_v, 'v', call.keys, call.dv, parts_.v)) return no;
+  auto out = linear_of(block_.out, numbers_, got_.type);
+  if (!out || got_.size() != out->tokens * out->outputs || got_.shape.back() != out->outputs)
+    return "its projections are none of a matrix and a row";
+  parts_.out = *std::move(out);
+  const auto size = [](Index n) { return static_cast<double>(n); };
+  double work = 2 * size(call.samples * call.rows) * size(call.keys) * size(call.d + call.dv);
+  for (const Linear* one : {&parts_.q.linear, &parts_.k.linear, &parts_.v.linear, &parts_.out})
+    work += size(one->tokens) * size(one->inputs) * size(one->outputs);
+  if (work > most_multiply_adds) return "it is too large, or empty";
+  if (auto no = find_heads()) return no;
+  return find_merge();
+}
+
+// Samples that attend to the same tokens are heads of one, and those of the same columns are one head.
+Call::Reason Call::find_heads() {
+  using Lists = std::tuple<std::vector<Index>, std::vector<Index>, std::vector<Index>>;
+  std::vector<Lists> tokens, columns;
+  const Index samples = parts_.core.call.samples;
+  for (Index s = 0; s < samples; ++s) {
+    tokens.emplace_back(parts_.q.tokens(s), parts_.k.tokens(s), parts_.v.tokens(s));
+    columns.emplace_back(parts_.q.columns(s), parts_.k.columns(s), parts_.v.columns(s));
+  }
+  const std::vector<Index> batches = kinds_of(tokens, parts_.batch), heads = kinds_of(columns, parts_.heads);
+  parts_.sample_of.assign(static_cast<size_t>(parts_.batch * parts_.heads), -1);
+  for (Index s = 0; s < samples; ++s)
+    parts_.sample_of[static_cast<size_t>(batches[static_cast<size_t>(s)] * parts_.heads +
+                                         heads[static_cast<size_t>(s)])] = s;
+  if (std::ranges::find(parts_.sample_of, -1) != parts_.sample_of.end() || samples != parts_.batch * parts_.heads)
+    return "its heads are not those of all tokens";
+  return std::nullopt;
+}
+
+Call::Reason Call::find_merge() {
+  const SpeltCall& call = parts_.core.call;
+  Array places = numbered(numbers_.at(block_.heads).shape);
+  std::copy(parts_.core.order.begin(), parts_.core.order.end(), places.integers.begin());
+  const auto merged = moved(block_.to_out, numbers_, std::move(places));
+  const Linear& out = parts_.out;
+  const std::string other = "its heads are not joined token by token";
+  if (!merged || merged->size() != out.tokens * out.inputs || out.tokens != parts_.batch * call.rows) return other;
+  std::vector<Index> batch_of(static_cast<size_t>(call.samples)), head_of(static_cast<size_t>(call.samples));
+  for (Index n = 0; n < call.samples; ++n) {
+    const auto s = static_cast<size_t>(parts_.sample_of[static_cast<size_t>(n)]);
+    batch_of[s] = n / parts_.heads;
+    head_of[s] = n % parts_.heads;
+  }
+  parts_.row_of.assign(static_cast<size_t>(parts_.batch * call.rows), -1);
+  parts_.column_of.assign(static_cast<size_t>(parts_.heads * call.dv), -1);
+  for (Index t = 0; t < out.tokens; ++t)
+    for (Index m = 0; m < out.inputs; ++m) {
+      const Index place = merged->integers[static_cast<size_t>(t * out.inputs + m)], c = place % call.dv,
+                  row = place / call.dv % call.rows;
+      const auto s = static_cast<size_t>(place / call.dv / call.rows);
+      Index& of_row = parts_.row_of[static_cast<size_t>(batch_of[s] * call.rows + row)];
+      Index& of_column = parts_.column_of[static_cast<size_t>(head_of[s] * call.dv + c)];
+      if (m == 0 && of_row < 0) of_row = t;
+      if (t == 0 && of_column < 0) of_column = m;
+      if (of_row != t || of_column != m) return other;
+    }
+  return std::nullopt;
+}
+
+// Rows `first` and on of x are the projection's own inputs.
+void Call::set_weights(Tensor& w, Tensor& b, const Source& source, Index first, double factor) const {
+  const Index rows = parts_.heads * head_dim_;
+  const DType type = dtype_of(parts_.core.call.format);
+  const Format computed = precision_.computed(parts_.core.call.format);
+  w = packed_tensor(std::vector<double>(static_cast<size_t>(rows * width_)), type, std::array{rows, width_});
+  b = packed_tensor(std::vector<double>(static_cast<size_t>(rows)), type, std::array{rows});
+  const auto folded = [&](double x) { return factor == 1 ? x : round_to(computed, x * factor); };
+  for (Index h = 0; h < parts_.heads; ++h) {
+    const std::vector<Index> columns = source.columns(parts_.sample_of[static_cast<size_t>(h)]);
+    for (Index c = 0; c < source.width; ++c) {
+      const Index column = columns[static_cast<size_t>(c)];
+      for (Index n = 0; n < source.linear.inputs; ++n)
+        w.set(h * head_dim_ + c, first + n, 0, 0,
+              folded(source.linear.weight[static_cast<size_t>(column * source.linear.inputs + n)]));
+      b.set(h * head_dim_ + c, 0, 0, 0, folded(source.linear.bias[static_cast<size_t>(column)]));
+      // What is rounded below the normal numbers is off by half of the least one, however small its terms are: the oracle has that of a weight of 1, which meets a
+      // column of zeros.
+      w.set(h * head_dim_ + c, width_ - 1, 0, 0, is_short(computed) ? 1 : 0);
+    }
+  }
+}
+
+void Call::make() {
+  const SpeltCall& call = parts_.core.call;
+  const DType type = dtype_of(call.format);
+  const Linear &of_q = parts_.q.linear, &of_k = parts_.k.linear, &of_v = parts_.v.linear, &of_out = parts_.out;
+  bool one_memory = of_k.x == of_v.x;
+  for (Index b = 0; one_memory && b < parts_.batch; ++b) {
+    const Index sample = parts_.sample_of[static_cast<size_t>(b * parts_.heads)];
+    one_memory = parts_.k.tokens(sample) == parts_.v.tokens(sample);
+  }
+  // Keys and values of other tokens lie beside each other in memory; zeros meet what is not a projection's own.
+  v_first_ = one_memory ? 0 : of_k.inputs;
+  width_ = std::max({of_q.inputs, v_first_ + of_v.inputs, of_k.inputs, of_out.outputs}) + 1;
+  head_dim_ = std::max(call.d, call.dv);
+  const auto tokens = [&](Index rows) {
+    const std::array shape{parts_.batch, rows, width_};
+    return packed_tensor(std::vector<double>(static_cast<size_t>(product_of(shape))), type, shape);
+  };
+  const auto fill = [&](Tensor& to, const Source& source, Index first) {
+    for (Index b = 0; b < parts_.batch; ++b) {
+      const std::vector<Index> rows = source.tokens(parts_.sample_of[static_cast<size_t>(b * parts_.heads)]);
+      for (Index i = 0; i < source.rows; ++i)
+        for (Index c = 0; c < source.linear.inputs; ++c)
+          to.set(b, i, first + c, 0, source.linear.at(rows[static_cast<size_t>(i)], c));
+    }
+  };
+  x_ = tokens(call.rows);
+  memory_ = tokens(call.keys);
+  fill(x_, parts_.q, 0);
+  fill(memory_, parts_.k, 0);
+  if (!one_memory) fill(memory_, parts_.v, v_first_);
+  set_weights(w_q_, b_q_, parts_.q, 0, 1);
+  set_weights(w_k_, b_k_, parts_.k, 0, 1);
+  set_weights(w_v_, b_v_, parts_.v, v_first_, 1);
+
+  // Rows past those of the graph repeat its first one.
+  const Index q_width = parts_.heads * head_dim_;
+  w_out_ = packed_tensor(std::vector<double>(static_cast<size_t>(width_ * q_width)), type, std::array{width_, q_width});
+  b_out_ = packed_tensor(std::vector<double>(static_cast<size_t>(width_)), type, std::array{width_});
+  out_ = tokens(call.rows);
+  for (Index e = 0; e < width_; ++e) {
+    const Index from = e < of_out.outputs ? e : 0;
+    b_out_.set(e, 0, 0, 0, of_out.bias[static_cast<size_t>(from)]);
+    for (Index h = 0; h < parts_.heads; ++h)
+      for (Index c = 0; c < call.dv; ++c)
+        if (const Index column = parts_.column_of[static_cast<size_t>(h * call.dv + c)]; column >= 0)
+          w_out_.set(e, h * head_dim_ + c, 0, 0, of_out.weight[static_cast<size_t>(from * of_out.inputs + column)]);
+    for (Index b = 0; b < parts_.batch; ++b)
+      for (Index i = 0; i < call.rows; ++i)
+        out_.set(b, i, e, 0,
+                 got_.floats[static_cast<size_t>(
+                     parts_.row_of[static_cast<size_t>(b * call.rows + i)] * of_out.outputs + from)]);
+  }
+  make_masks();
+}
+
+void Call::make_masks() {
+  const SpeltCall& call = parts_.core.call;
+  const std::array shape{parts_.batch, parts_.heads, call.rows, call.keys};
+  const auto by_heads = [&](const std::vector<double>& numbers, DType type) {
+    Tensor made(type, shape);
+    for_each_index(shape, [&](Index b, Index h, Index i, Index j) {
+      const Index sample = parts_.sample_of[static_cast<size_t>(b * parts_.heads + h)];
+      made.set(b, h, i, j, numbers[static_cast<size_t>((sample * call.rows + i) * call.keys + j)]);
+    });
+    return made;
+  };
+  if (call.bias) bias_ = by_heads(*call.bias, dtype_of(call.bias_format));
+  if (parts_.core.keep) keep_ = by_heads(*parts_.core.keep, DType::boolean);
+  if (!block_.spelt || !block_.spelt->choice) return;
+  const auto placed = [](const Source& source, bool magnitudes) {
+    const std::vector<double> all = products_of(source.linear, magnitudes);
+    std::vector<double> numbers;
+    for (const double place : source.places) numbers.push_back(all[static_cast<size_t>(place)]);
+    return numbers;
+  };
+  const std::vector<double> q = placed(parts_.q, false), k = placed(parts_.k, false), q_sizes = placed(parts_.q, true),
+                            k_sizes = placed(parts_.k, true);
+  // Beside what scores err by, projections in 16 bits are off by a few roundings of what they are made of.
+  keep_ = by_heads(of_attention::kept(*block_.spelt->choice, call, {q, k, q_sizes, k_sizes, 10}), DType::boolean);
+}
+
+attest::mha::Call Call::call_at(double scale) const {
+  attest::mha::Call call{};
+  call.x = x_.view();
+  call.memory = memory_.view();
+  call.w_q = w_q_.view();
+  call.w_k = w_k_.view();
+  call.w_v = w_v_.view();
+  call.w_out = w_out_.view();
+  call.b_q = b_q_.view();
+  call.b_k = b_k_.view();
+  call.b_v = b_v_.view();
+  call.b_out = b_out_.view();
+  call.bias = bias_.view();
+  call.keep = keep_.view();
+  call.out = out_.view();
+  call.heads = call.kv_heads = parts_.heads;
+  call.head_dim = head_dim_;
+  call.causal = parts_.core.causal;
+  call.scale = scale;
+  return call;
+}
+
+Verdict Call::judged(double scale) {
+  const attest::mha::Call call = call_at(scale);
+  return oracle::MhaOracle(contract_, call).judge(out_);
+}
+
+// Whether a product may be infinite in its type before its bias is added.
+bool Call::may_overflow() const {
+  const SpeltCall& call = parts_.core.call;
+  if (precision_.computed(call.format) != Format::f16) return false;
+  const double most = overflow_threshold(Format::f16) / 2;
+  double largest = 0;
+  for (const Source* one : {&parts_.q, &parts_.k, &parts_.v}) {
+    const std::vector<double> sizes = products_of(one->linear, true);
+    for (const double size : sizes)
+      if (!(size < most)) return true;
+    if (one == &parts_.v) largest = *std::ranges::max_element(sizes);
+  }
+  for (Index e = 0; e < parts_.out.outputs; ++e) {
+    double size = std::fabs(parts_.out.bias[static_cast<size_t>(e)]);
+    for (Index c = 0; c < parts_.out.inputs; ++c)
+      size += largest * std::fabs(parts_.out.weight[static_cast<size_t>(e * parts_.out.inputs + c)]);
+    if (!(size < most)) return true;
+  }
+  return false;
+}
+
+// Who compiles a graph may multiply the weights of q, or of k, or of both by the scale beforehand, in place of what they give.
+bool Call::folds_of_scale_pass(double scale) {
+  if (!block_.spelt || scale == 1) return false;
+  const double root = std::sqrt(std::fabs(scale));
+  const Format computed = precision_.computed(parts_.core.call.format);
+  // As it is, or as one over a number of this format.
+  const auto others = [&](double factor) {
+    return std::array{factor, round_to(computed, 1 / round_to(computed, 1 / factor))};
+  };
+  const auto passes = [&](double of_q, double of_k, double rest) {
+    set_weights(w_q_, b_q_, parts_.q, 0, of_q);
+    set_weights(w_k_, b_k_, parts_.k, 0, of_k);
+    return judged(rest).kind != VerdictKind::fail;
+  };
+  bool passed = false;
+  for (const double factor : others(scale)) passed = passed || passes(factor, 1, 1) || passes(1, factor, 1);
+  for (const double factor : others(root)) passed = passed || (scale > 0 && passes(factor, factor, 1));
+  set_weights(w_q_, b_q_, parts_.q, 0, 1);
+  set_weights(w_k_, b_k_, parts_.k, 0, 1);
+  return passed;
+}
+
+SubgraphVerdict Call::verdict() {
+  if (auto no = read()) return unjudged(*std::move(no));
+  if (may_overflow()) return unjudged("a product may be infinite before its bias is added");
+  const SpeltCall& call = parts_.core.call;
+  contract_ = contract_of(precision_, call.format, call.softmax);
+  make();
+  SubgraphVerdict told;
+  const attest::Contract said = of_attention::contract_of(precision_, call.format, call.softmax);
+  told.bound = fmt::format("an attention block of {} head{}, policy {}", parts_.heads, parts_.heads == 1 ? "" : "s",
+                           attest::to_text(said.policy));
+  told.verdict = judged(call.scale);
+  // Of the rows that repeat one nothing is counted.
+  told.verdict.counts.judged = told.verdict.counts.judged * parts_.out.outputs / width_;
+  told.verdict.counts.wide = told.verdict.counts.wide * parts_.out.outputs / width_;
+  told.verdict.counts.undetermined = told.verdict.counts.undetermined * parts_.out.outputs / width_;
+  if (told.verdict.kind != VerdictKind::fail) return told;
+  const auto& evidence = told.verdict.evidence;
+  // A sum that is rounded below the normal numbers before its bias is added.
+  constexpr double few_steps = 0x1p-22;
+  if (precision_.computed(call.format) == Format::f16 && evidence && evidence->wrong == Wrong::finite &&
+      evidence->got > evidence->lo - few_steps && evidence->got < evidence->hi + few_steps)
+    return unjudged("an element is off by a few of the least numbers of its type");
+  if (folds_of_scale_pass(call.scale)) {
+    told.verdict = Verdict::pass(told.verdict.counts);
+    return told;
+  }
+  if (evidence) {
+    const auto [b, i, e, none] = evidence->index;
+    told.element =
+        parts_.row_of[static_cast<size_t>(b * call.rows + i)] * parts_.out.outputs + (e < parts_.out.outputs ? e : 0);
+  }
+  return told;
+}
+
+}  // namespace
+
+std::optional<Array> moved(const Moves& moves, const NumbersOfValues& numbers, Array places) {
+  if (moves.from == moves.to) return places;
+  graph::Model model = moves.model;
+  model.inputs[0].shape.resize(places.shape.size());
+  for (const auto& [value, own] : moves.operands) model.constants.emplace(own, numbers.at(value));
+  graph::Feeds feeds;
+  feeds.emplace(model.inputs[0].name, std::move(places));
+  try {
+    std::vector<Array> results = graph::Program(std::move(model)).run(feeds);
+    return std::move(results.at(0));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+SubgraphVerdict verdict_on(const Block& block, const NumbersOfValues& numbers, const Array& got,
+                           const graph::Precision& precision) {
+  return Call(block, numbers, got, precision).verdict();
+}
+
+}  // namespace attest::ops::of_mha
