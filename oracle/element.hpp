@@ -40,6 +40,10 @@ class Column {
  private:
   void read(const Call& call, const Row& row, Index b, Index h, Index column);
   bool keep_head(const Call& call, Index b, Index kv_head);
+  // Whether values of masked keys may matter: one that is not finite, or not as an operand, gives NaN times a weight of 0.
+  static bool looks_at_masked(const Call& call, const Row& row) noexcept {
+    return !row.facts.v_finite || call.numbers.operand_rounds;
+  }
   [[nodiscard]] double least_top(const Row& row, const Row::Box& box) const;
 
   [[nodiscard]] Lanes magnitudes(std::size_t t) const {
