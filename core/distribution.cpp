@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/streams.hpp"
@@ -316,6 +317,26 @@ Distribution distribution_of(const Problem& problem, Edit::Tensor which) noexcep
       break;
   }
   return d;
+}
+
+double largest_magnitude(const Distribution& d) noexcept {
+  constexpr double of_normal = 3.5;  // and room for what products are rounded to
+  if (d.first != First::same) return std::numeric_limits<double>::infinity();
+  const double factor = std::fabs(d.factor), offset = std::fabs(d.offset), unit = std::fabs(d.unit);
+  switch (d.kind) {
+    case Kind::constant:
+      return factor;
+    case Kind::lattice:
+      return factor * std::max(offset, static_cast<double>(d.choices) - 1) * unit;
+    case Kind::normal:
+      return of_normal * unit * factor;
+    case Kind::affine:
+      return factor * (offset + of_normal * unit) * 1.01;
+    case Kind::one_sided:
+      return factor * (1 + of_normal);
+    default:
+      return std::numeric_limits<double>::infinity();
+  }
 }
 
 void draw_from(const Distribution& d, const Problem& problem, Edit::Tensor which, const DrawnBlock& block,

@@ -35,6 +35,9 @@ struct Distribution {
 // `which`: q, k or v. Of no captured problem.
 Distribution distribution_of(const Problem& problem, Edit::Tensor which) noexcept;
 
+// What no number of it exceeds in magnitude; infinite where that is not told.
+double largest_magnitude(const Distribution& distribution) noexcept;
+
 // Draws `rows` as draw_block() of core/values.hpp does, but for forms and what they are clamped to.
 void draw_from(const Distribution& distribution, const Problem& problem, Edit::Tensor which, const DrawnBlock& block,
                double* rows) noexcept;

@@ -31,15 +31,28 @@ void encode(std::byte* first, Index stride, std::span<const double> row, Encode&
       put(first + n * stride * static_cast<Index>(sizeof(T)), row[static_cast<std::size_t>(n)]);
 }
 
+// The same of 16 bits, which `dense` makes of several at once.
+void encode_apart(std::byte* to, Index stride, std::span<const double> row,
+                  void (*dense)(std::span<const double>, std::uint16_t*) noexcept) {
+  constexpr std::size_t most = 128;
+  std::array<std::uint16_t, most> bits;
+  for (; !row.empty(); row = row.subspan(std::min(most, row.size()))) {
+    const std::span<const double> some = row.first(std::min(most, row.size()));
+    dense(some, bits.data());
+    for (std::size_t n = 0; n < some.size(); ++n, to += stride * static_cast<Index>(sizeof bits[0]))
+      std::memcpy(to, &bits[n], sizeof bits[0]);
+  }
+}
+
 // Rounds numbers to the tensor's dtype and stores them `stride` elements apart.
 void store_elements(std::byte* first, DType type, Index stride, std::span<const double> row) {
   switch (type) {
     case DType::f16:
       if (stride == 1) return encode_f16(row, reinterpret_cast<std::uint16_t*>(first));
-      return encode<std::uint16_t>(first, stride, row, [](double x) { return encode_f16(x); });
+      return encode_apart(first, stride, row, encode_f16);
     case DType::bf16:
       if (stride == 1) return encode_bf16(row, reinterpret_cast<std::uint16_t*>(first));
-      return encode<std::uint16_t>(first, stride, row, [](double x) { return encode_bf16(x); });
+      return encode_apart(first, stride, row, encode_bf16);
     case DType::f32:
       if (stride == 1) return encode_f32(row, reinterpret_cast<float*>(first));
       return encode<float>(first, stride, row, [](double x) { return static_cast<float>(x); });
@@ -72,6 +85,13 @@ std::array<Index, 4> stored(std::array<Index, 4> shape, unsigned shared) {
   return shape;
 }
 
+// Room for what is drawn before it is stored, one a thread: problem after problem asks for some.
+double* numbers_of_thread(std::size_t count) {
+  thread_local std::vector<double> room;
+  if (room.size() < count) room.resize(count);
+  return room.data();
+}
+
 struct Origin {
   Index batch, head, position, column;
 };
@@ -95,8 +115,8 @@ Tensor make_operand(const Problem& problem, Edit::Tensor which, Layout layout, c
               samples_at_once =
                   heads_at_once < heads ? 1 : std::clamp<Index>(most / (heads * length * width), 1, samples);
   const bool dense = is_row_major(own, placement.strides);
-  const auto drawn = std::make_unique_for_overwrite<double[]>(
-      static_cast<std::size_t>(samples_at_once * heads_at_once * rows_at_once * width));
+  double* const drawn =
+      numbers_of_thread(static_cast<std::size_t>(samples_at_once * heads_at_once * rows_at_once * width));
   for (Index b = 0; b < samples; b += samples_at_once)
     for (Index h = 0; h < heads; h += heads_at_once)
       for (Index i = 0; i < length; i += rows_at_once) {
@@ -110,7 +130,7 @@ Tensor make_operand(const Problem& problem, Edit::Tensor which, Layout layout, c
                                .width = width};
         const auto rows = static_cast<std::size_t>(block.samples * block.heads * block.length),
                    columns = static_cast<std::size_t>(width);
-        const std::span<double> values = {drawn.get(), rows * columns};
+        const std::span<double> values = {drawn, rows * columns};
         draw_block(problem, which, block, values);
         if (dense) {
           store_elements(static_cast<std::byte*>(attest_at(&view, b, h, i, 0)), type, 1, values);
@@ -134,11 +154,12 @@ Tensor make_mask(const Problem& p, DType type, Index axes, Draw&& draw) {
   const std::array<Index, 4> physical = stored(shape, shared);
   Tensor tensor = Tensor::to_be_written(type, shape, placement.strides, placement.base_offset);
   const attest_tensor view = tensor.view();
-  std::vector<double> row(static_cast<std::size_t>(physical[3]));
+  const std::span<double> row = {numbers_of_thread(static_cast<std::size_t>(physical[3])),
+                                 static_cast<std::size_t>(physical[3])};
   for (Index b = 0; b < physical[0]; ++b)
     for (Index h = 0; h < physical[1]; ++h)
       for (Index i = 0; i < physical[2]; ++i) {
-        draw(p, axes & 1 ? p.b0 + b : 0, axes & 2 ? p.hq0 + h : 0, axes & 4 ? p.lq0 + i : 0, std::span<double>(row));
+        draw(p, axes & 1 ? p.b0 + b : 0, axes & 2 ? p.hq0 + h : 0, axes & 4 ? p.lq0 + i : 0, row);
         store_row(view, type, b, h, i, row);
       }
   return tensor;
@@ -286,6 +307,7 @@ attest_attention Inputs::call(const Tensor& out, const Tensor& lse) const noexce
 std::vector<Inputs::Named> Inputs::named() const {
   const auto& slots = call_shape<attest_attention>().tensors;
   std::vector<Named> found;
+  found.reserve(members.size());
   for (std::size_t i = 0; i < members.size(); ++i)
     if (const Tensor& tensor = this->*members[i]; tensor.present()) found.push_back({slots[i].name, tensor});
   return found;

@@ -63,6 +63,7 @@ void draw_rows(const Problem& problem, Edit::Tensor which, Index batch, Index he
 
 void draw_block(const Problem& problem, Edit::Tensor which, const DrawnBlock& block, std::span<double> rows) noexcept {
   if (rows.empty()) return;
+  double most = std::numeric_limits<double>::infinity();  // no number is larger
   if (problem.values == Values::file) {
     const Captured& captured = load_captured(problem.values_file);
     const auto of_head = static_cast<std::size_t>(block.length * block.width);
@@ -70,10 +71,12 @@ void draw_block(const Problem& problem, Edit::Tensor which, const DrawnBlock& bl
       captured.read(which, block.batch + n / block.heads, block.head + n % block.heads, block.position,
                     block.first_column, block.width, rows.subspan(static_cast<std::size_t>(n) * of_head, of_head));
   } else {
-    draw_from(distribution_of(problem, which), problem, which, block, rows.data());
+    const Distribution distribution = distribution_of(problem, which);
+    most = std::max(largest_magnitude(distribution), 1.0);  // as the forms may make of it
+    draw_from(distribution, problem, which, block, rows.data());
   }
   shape_all(form_of(problem, which), rows);
-  clamp_all(rows, largest_finite(problem.dtype));
+  if (!(most <= largest_finite(problem.dtype))) clamp_all(rows, largest_finite(problem.dtype));
   if (problem.null_key && which != Edit::Tensor::q && block.position <= 0 && block.position + block.length > 0)
     for (Index n = 0; n < block.samples * block.heads; ++n)
       std::fill_n(rows.begin() + (n * block.length - block.position) * block.width, block.width, 0.0);

@@ -39,7 +39,7 @@ struct Assumption::Node {
   const Field* field = nullptr;
   Operation operation = Operation::conjunction;  // of a binary one, as `text` says
   std::string text;                              // of a label, or the operator
-  FormChoice form;   // what is compared, by == or !=
+  FormChoice form;                               // what is compared, by == or !=
   std::size_t position = 0;
   std::shared_ptr<Node> left, right;
 };
@@ -392,6 +392,26 @@ bool is_work(const Node& node) {
          std::ranges::equal(widths, std::array<std::string_view, 2>{"d", "dv"});
 }
 
+// What `node` says of the multiply-adds, where it compares them with a number.
+struct WorkBound {
+  bool from_below;
+  double number;
+};
+std::optional<WorkBound> work_bound(const Node& node) {
+  using Operation = Node::Operation;
+  constexpr double exact = 0x1p52;  // whatever order its factors come in, a product below it is not rounded
+  if (node.kind != Node::Kind::binary) return std::nullopt;
+  const bool above = node.operation == Operation::at_least || node.operation == Operation::more,
+             below = node.operation == Operation::at_most || node.operation == Operation::less;
+  if (!above && !below) return std::nullopt;
+  const auto tells = [](const Node& product, const Node& number) {
+    return number.kind == Node::Kind::number && number.number < exact && is_work(product);
+  };
+  if (tells(*node.left, *node.right)) return WorkBound{above, node.right->number};
+  if (tells(*node.right, *node.left)) return WorkBound{below, node.left->number};
+  return std::nullopt;
+}
+
 }  // namespace
 
 Assumption::Assumption(std::string_view text, const Op& op) : text_(text) {
@@ -435,7 +455,7 @@ std::optional<Assumption> Assumption::of_shape() const {
   };
   std::vector<const Node*> conjuncts;
   for_each_conjunct(*root_, [&](const Node& node) {
-    if (is_of_shape(node)) conjuncts.push_back(&node);
+    if (is_of_shape(node) && !work_bound(node)) conjuncts.push_back(&node);
   });
   // Those first that are soon told: this is asked of every draw.
   std::ranges::stable_sort(conjuncts, {}, [](const Node* node) { return size_of(*node); });
@@ -445,23 +465,14 @@ std::optional<Assumption> Assumption::of_shape() const {
 }
 
 Assumption::Work Assumption::work() const {
-  using Operation = Node::Operation;
-  constexpr double exact = 0x1p52;  // whatever order its factors come in, a product below it is not rounded
   Work work{0, std::numeric_limits<double>::infinity()};
   for_each_conjunct(*root_, [&](const Node& node) {
-    if (node.kind != Node::Kind::binary) return;
-    const bool above = node.operation == Operation::at_least || node.operation == Operation::more,
-               below = node.operation == Operation::at_most || node.operation == Operation::less;
-    if (!above && !below) return;
-    const auto of = [&](const Node& product, const Node& number, bool from_below) {
-      if (number.kind != Node::Kind::number || !(number.number < exact) || !is_work(product)) return;
-      if (from_below)
-        work.least = std::max(work.least, number.number);
-      else
-        work.most = std::min(work.most, number.number);
-    };
-    of(*node.left, *node.right, above);
-    of(*node.right, *node.left, below);
+    const std::optional<WorkBound> bound = work_bound(node);
+    if (!bound) return;
+    if (bound->from_below)
+      work.least = std::max(work.least, bound->number);
+    else
+      work.most = std::min(work.most, bound->number);
   });
   return work;
 }

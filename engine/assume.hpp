@@ -35,7 +35,7 @@ class Assumption {
   };
   [[nodiscard]] std::map<std::string, Interval> intervals() const;
 
-  // What of it speaks of extents and dtype alone; nothing if nothing does. Where that does not hold, the whole does not.
+  // What of it speaks of extents and dtype alone, but for work(); nothing if nothing does. Where that fails, the whole does.
   [[nodiscard]] std::optional<Assumption> of_shape() const;
 
   // What the conjuncts that compare b*hq*lq*lk*(d+dv), factors in any order, with a number below 2^52 leave of the multiply-adds:

@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -237,10 +239,11 @@ class Shape {
 // As many key heads as query heads in half of the problems, one in a quarter, else any divisor.
 Index draw_key_heads(Index heads, Range allowed, Source& source) {
   if (heads == 0) return 0;
-  std::array<Index, 256> divisors{};
+  std::array<Index, 256> divisors;
   std::size_t count = 0;
+  const bool few_bits = heads <= std::numeric_limits<std::uint32_t>::max();  // of which a remainder is soon told
   for (Index n = 1; n * n <= heads; ++n) {
-    if (heads % n != 0) continue;
+    if (few_bits ? static_cast<std::uint32_t>(heads) % static_cast<std::uint32_t>(n) != 0 : heads % n != 0) continue;
     if (allowed.contains(n)) divisors[count++] = n;
     if (n * n != heads && allowed.contains(heads / n)) divisors[count++] = heads / n;
   }

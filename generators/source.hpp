@@ -19,7 +19,7 @@ class Source {
  public:
   explicit constexpr Source(std::uint64_t key) noexcept : state_(key) {}
 
-  constexpr std::uint64_t next() noexcept { return mix(state_ += 0x9E3779B97F4A7C15u); }
+  [[gnu::always_inline]] constexpr std::uint64_t next() noexcept { return mix(state_ += 0x9E3779B97F4A7C15u); }
 
   // In [0, n), n >= 1.
   constexpr Index below(Index n) noexcept {

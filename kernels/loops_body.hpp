@@ -220,20 +220,35 @@ struct LoopsOf {
       if ((std::bit_cast<std::int32_t>(x[j]) & 0x7fffffff) >= 0x7f800000) return false;
     return true;
   }
+  // Calls work.operator()<N>(j) for [0, n) in vectors of at most `most`, the last of which may take up again what the one before it did;
+  // rest(n) where there are fewer than four.
+  template <int most, class Work, class Rest>
+  ATTEST_LANES static void overlapping(Index n, const Work& work, const Rest& rest) {
+    if (n >= most) {
+      Index j = 0;
+      for (; j + most <= n; j += most) work.template operator()<most>(j);
+      if (j < n) work.template operator()<most>(n - most);
+    } else if constexpr (most > 4) {
+      overlapping<most / 2>(n, work, rest);
+    } else {
+      rest(n);
+    }
+  }
   template <class Decode>
   ATTEST_LANES static void widen(const std::uint16_t* from, Index n, float* to, const Decode& decode) {
-    Index j = 0;
     constexpr Index ahead = 2048;  // rows often lie behind each other
-    for (; j + width <= n; j += width) {
-      if (j % 32 == 0) __builtin_prefetch(from + j + ahead);
-      store_float<width>(to + j, decode(load_halves<width>(from + j)));
-    }
-    if constexpr (width > 4)
-      for (; j + 4 <= n; j += 4) store_float<4>(to + j, decode(load_halves<4>(from + j)));
-    for (; j < n; ++j) {
-      const typename UnsignedsOf<4>::Type one = {from[j]};
-      to[j] = decode(one)[0];
-    }
+    overlapping<width>(
+        n,
+        [&]<int N>(Index j) __attribute__((always_inline)) {
+          if (j % 32 == 0) __builtin_prefetch(from + j + ahead);
+          store_float<N>(to + j, decode(load_halves<N>(from + j)));
+        },
+        [&](Index few) __attribute__((always_inline)) {
+          typename UnsignedsOf<4>::Type some = {};
+          for (Index j = 0; j < few; ++j) some[j] = from[j];
+          const auto wide = decode(some);
+          for (Index j = 0; j < few; ++j) to[j] = wide[j];
+        });
   }
   static void widen_f16(const std::uint16_t* from, Index n, float* to) {
     widen(
@@ -246,14 +261,17 @@ struct LoopsOf {
 
   template <class Encode>
   ATTEST_LANES static void narrow(const float* from, Index n, std::uint16_t* to, const Encode& encode) {
-    Index j = 0;
-    for (; j + width <= n; j += width)
-      store_halves<width>(to + j,
-                          encode(std::bit_cast<typename UnsignedsOf<width>::Type>(load_float<width>(from + j))));
-    for (; j < n; ++j) {
-      const typename UnsignedsOf<4>::Type one = {std::bit_cast<std::uint32_t>(from[j])};
-      to[j] = static_cast<std::uint16_t>(encode(one)[0]);
-    }
+    overlapping<width>(
+        n,
+        [&]<int N>(Index j) __attribute__((always_inline)) {
+          store_halves<N>(to + j, encode(std::bit_cast<typename UnsignedsOf<N>::Type>(load_float<N>(from + j))));
+        },
+        [&](Index few) __attribute__((always_inline)) {
+          typename UnsignedsOf<4>::Type some = {};
+          for (Index j = 0; j < few; ++j) some[j] = std::bit_cast<std::uint32_t>(from[j]);
+          const auto halves = encode(some);
+          for (Index j = 0; j < few; ++j) to[j] = static_cast<std::uint16_t>(halves[j]);
+        });
   }
   static void narrow_f16(const float* from, Index n, std::uint16_t* to) {
     narrow(

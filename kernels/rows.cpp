@@ -63,10 +63,38 @@ void write(std::byte* at, DType type, Real x) noexcept {
 
 namespace {
 
-// Rows whose elements lie side by side, in registers; side by side or turned into columns. False: not of this kind.
+// As many numbers of 16 bits as are brought together before they are widened at once.
+constexpr Index halves_at_once = 128;
+
+auto widen_of(DType type) noexcept { return type == DType::f16 ? loops().widen_f16 : loops().widen_bf16; }
+
+// Rows of 16 bits whose elements lie apart.
+void read_spaced_halves(const std::byte* first, DType type, const Block& block, float* out) noexcept {
+  constexpr Index size = sizeof(std::uint16_t);
+  const auto widen = widen_of(type);
+  std::array<std::uint16_t, halves_at_once> bits;
+  std::array<float, halves_at_once> wide;
+  for (Index r = 0; r < block.rows; ++r)
+    for (Index c = 0; c < block.columns; c += halves_at_once) {
+      const std::byte* from = first + (r * block.row_stride + c * block.column_stride) * size;
+      float* to = out + r * block.row_step + c * block.column_step;
+      const Index count = std::min(halves_at_once, block.columns - c);
+      for (Index n = 0; n < count; ++n, from += block.column_stride * size)
+        std::memcpy(&bits[static_cast<std::size_t>(n)], from, sizeof bits[0]);
+      widen(bits.data(), count, block.column_step == 1 ? to : wide.data());
+      for (Index n = 0; n < count && block.column_step != 1; ++n)
+        to[n * block.column_step] = wide[static_cast<std::size_t>(n)];
+    }
+}
+
+// Rows whose elements lie side by side, in registers; side by side or turned into columns. Those of 16 bits wherever they lie. False:
+// not of this kind.
 bool read_in_registers(const std::byte* first, DType type, const Block& block, float* out) noexcept {
-  const bool turned = block.row_step == 1 && block.column_step != 1;
-  if (block.column_stride != 1 || (!turned && block.column_step != 1)) return false;
+  const bool turned = block.row_step == 1 && block.column_step != 1, halves = type == DType::f16 || type == DType::bf16;
+  if (block.column_stride != 1 || (!turned && block.column_step != 1)) {
+    if (halves) read_spaced_halves(first, type, block, out);
+    return halves;
+  }
   if (type == DType::f32) {
     const auto* from = reinterpret_cast<const float*>(first);
     if (turned)
@@ -77,8 +105,8 @@ bool read_in_registers(const std::byte* first, DType type, const Block& block, f
                     static_cast<std::size_t>(block.columns) * sizeof *out);
     return true;
   }
-  if (type != DType::f16 && type != DType::bf16) return false;
-  const auto widen = type == DType::f16 ? loops().widen_f16 : loops().widen_bf16;
+  if (!halves) return false;
+  const auto widen = widen_of(type);
   const auto* from = reinterpret_cast<const std::uint16_t*>(first);
   if (!turned) {
     for (Index r = 0; r < block.rows; ++r) widen(from + r * block.row_stride, block.columns, out + r * block.row_step);
@@ -86,6 +114,15 @@ bool read_in_registers(const std::byte* first, DType type, const Block& block, f
   }
   constexpr Index rows_at_once = 16, columns_at_once = 128;
   std::array<float, rows_at_once * columns_at_once> wide;
+  if (block.row_stride == block.columns && block.columns <= columns_at_once) {  // of several rows at once
+    const Index most = std::ssize(wide) / std::max<Index>(block.columns, 1);
+    for (Index r = 0; r < block.rows; r += most) {
+      const Index rows = std::min(most, block.rows - r);
+      widen(from + r * block.columns, rows * block.columns, wide.data());
+      loops().columns(wide.data(), block.columns, rows, block.columns, block.column_step, out + r);
+    }
+    return true;
+  }
   for (Index r = 0; r < block.rows; r += rows_at_once)
     for (Index c = 0; c < block.columns; c += columns_at_once) {
       const Index rows = std::min(rows_at_once, block.rows - r), columns = std::min(columns_at_once, block.columns - c);
@@ -140,6 +177,16 @@ void write_row(const View& view, Index b, Index h, Index i, Index columns, const
 
 namespace {
 
+void gather_halves(const std::byte* const* rows, Index offset, DType type, Index count, float* out) noexcept {
+  std::array<std::uint16_t, halves_at_once> bits;
+  for (Index r = 0; r < count; r += halves_at_once) {
+    const Index some = std::min(halves_at_once, count - r);
+    for (Index n = 0; n < some; ++n)
+      std::memcpy(&bits[static_cast<std::size_t>(n)], rows[r + n] + offset, sizeof bits[0]);
+    widen_of(type)(bits.data(), some, out + r);
+  }
+}
+
 template <class T, class Decode>
 void gather_elements(const std::byte* const* rows, Index offset, Index count, float* out, Decode decode) noexcept {
   for (Index r = 0; r < count; ++r) out[r] = static_cast<float>(decode(raw<T>(rows[r] + offset)));
@@ -150,10 +197,8 @@ void gather_elements(const std::byte* const* rows, Index offset, Index count, fl
 void read_scattered(const std::byte* const* rows, Index offset, DType type, Index count, float* out) noexcept {
   switch (type) {
     case DType::f16:
-      return gather_elements<std::uint16_t>(rows, offset, count, out, [](std::uint16_t x) { return decode(x); });
     case DType::bf16:
-      return gather_elements<std::uint16_t>(rows, offset, count, out,
-                                            [](std::uint16_t x) { return attest_bf16_load(x); });
+      return gather_halves(rows, offset, type, count, out);
     case DType::f32:
       return gather_elements<float>(rows, offset, count, out, [](float x) { return x; });
     case DType::f64:

@@ -17,20 +17,37 @@ namespace {
 constexpr Index keys_max = 12;
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
+// The bias of key j of each row, of which those that are -inf close it where `closes`.
+void add_bias_column(const Call& call, Index b, Index h, Index i0, Index rows, Index j, float* s) {
+  const bool closes = call.softcap_before_bias || call.softcap == 0;
+  std::array<float, 128> bias;
+  for (Index first = 0; first < rows; first += std::ssize(bias)) {
+    const Index some = std::min(rows - first, std::ssize(bias));
+    read_block(call.bias.at(b, h, i0 + first, j), call.bias.type, {1, some, 0, call.bias.strides[2]}, bias.data());
+    float* const to = s + first;
+    for (Index r = 0; r < some; ++r) {
+      const float m = bias[static_cast<std::size_t>(r)];
+      to[r] = closes && m == minus_infinity ? minus_infinity : to[r] + m;
+    }
+  }
+}
+
 // From scaled products to masked scores: those of key j of rows [i0, i0 + rows).
 void finish_scores(const Call& call, Index b, Index h, Index i0, Index rows, Index j, Index length, float* s) {
   if (call.softcap_before_bias) apply_softcap(call, s, rows);
-  for (Index r = 0; r < rows && call.bias; ++r) {
-    const Piece piece{b, h, i0 + r, j, 1, {}};
-    add_bias(call, piece, s + r);
-  }
+  if (call.bias) add_bias_column(call, b, h, i0, rows, j, s);
   if (!call.softcap_before_bias) apply_softcap(call, s, rows);
-  const bool ranges = call.causal || call.window_left >= 0 || call.window_right >= 0;
-  for (Index r = 0; r < rows && (ranges || call.keep); ++r) {
-    const KeyRange open = open_range(call, diagonal(call.align, i0 + r, length, call.lq), length);
-    const bool kept = !call.keep || *call.keep.at(b, h, i0 + r, j) != std::byte{0};
-    if (j < open.lo || j >= open.hi || !kept) s[r] = minus_infinity;
+  if (call.causal || call.window_left >= 0 || call.window_right >= 0) {
+    const Index g = diagonal(call.align, i0, length, call.lq);  // of the first row; one more for each
+    for (Index r = 0; r < rows; ++r) {
+      const KeyRange open = open_range(call, g + r, length);
+      if (j < open.lo || j >= open.hi) s[r] = minus_infinity;
+    }
   }
+  if (!call.keep) return;
+  const std::byte* kept = call.keep.at(b, h, i0, j);
+  for (Index r = 0; r < rows; ++r, kept += call.keep.strides[2])
+    if (*kept == std::byte{0}) s[r] = minus_infinity;
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ class Tally {
 }  // namespace
 
 struct AttentionOracle::Full {
-  explicit Full(const AttentionOracle& oracle) : of(oracle), call(oracle.call_) {}
+  explicit Full(const AttentionOracle& oracle) : of(oracle), call(oracle.call_) { column.keep_heads(); }
 
   const AttentionOracle& of;
   const Call& call;
@@ -88,6 +88,7 @@ struct AttentionOracle::Full {
   HeadFacts facts;
   RowSpread spread;
   Index facts_of = -1, row_of = -1, spread_of = -1;
+  std::array<RowSpread::Element, lane_count> elements;  // what is asked of the spread, whose memory serves again
 
   // Of the head that r reads.
   const HeadFacts& facts_for(const RowIndex& r) {
@@ -122,22 +123,22 @@ struct AttentionOracle::Full {
     spread_row(r);
     return !spread.applies || spread.by_box || shares_largest_weight(call.numbers, the_row.a2, the_row.z_max);
   }
-  // Evaluates an element for the statistical tier: empty if that says nothing of it, or of `got` where it is given.
-  std::optional<RowSpread::Element> element_at(const RowIndex& r, Index c, Enclosure& rigorous,
-                                               double got = std::numeric_limits<double>::quiet_NaN()) {
+  // Evaluates an element for the statistical tier: false if that says nothing of it, or of `got` where it is given.
+  bool element_at(const RowIndex& r, Index c, Enclosure& rigorous, RowSpread::Element& element,
+                  double got = std::numeric_limits<double>::quiet_NaN()) {
     rigorous = out(r, c);
     if (row.kind != RowKind::ordinary || row.score_lost || rigorous.expect != Expect::number || rigorous.undetermined ||
         (rigorous.zero_ok && got == 0) || !of.has_statistics_)
-      return {};
+      return false;
     spread_row(r);
-    if (!spread.applies) return {};
-    return RowSpread::element(row, column, rigorous.y);
+    if (!spread.applies) return false;
+    RowSpread::element(row, column, rigorous.y, element);
+    return true;
   }
   std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous,
                                   double got = std::numeric_limits<double>::quiet_NaN()) {
-    const std::optional<RowSpread::Element> element = element_at(r, c, rigorous, got);
-    if (!element) return {};
-    const Spread at = spread.of(call, row, *element);
+    if (!element_at(r, c, rigorous, elements[0], got)) return {};
+    const Spread at = spread.of(call, row, elements[0]);
     if (!std::isfinite(at.s + at.bias)) return {};  // a value that a narrower operand makes infinite
     return at;
   }
@@ -167,25 +168,22 @@ struct AttentionOracle::Full {
   // Of elements of one row, lane_count at most: the squares of error / s, by the whole of s; no_square of those that T leaves out.
   void squares(const Tensor& out, const RowIndex& r, std::span<const Index> columns, std::span<double> to) {
     const Format type = format_of(out.dtype());
-    std::vector<RowSpread::Element> elements;
     struct Asked {
       std::size_t at;
       double got, y;
     };
-    std::vector<Asked> asked;
+    std::array<Asked, lane_count> asked;
+    std::size_t found = 0;
     for (std::size_t n = 0; n < columns.size(); ++n) {
       to[n] = no_square;
       const double got = out.at(r.b, r.h, r.i, columns[n]);
       if (!std::isfinite(got) || left_out(r)) continue;
       Enclosure rigorous;
-      if (std::optional<RowSpread::Element> element = element_at(r, columns[n], rigorous, got)) {
-        elements.push_back(std::move(*element));
-        asked.push_back({n, got, rigorous.y});
-      }
+      if (element_at(r, columns[n], rigorous, elements[found], got)) asked[found++] = {n, got, rigorous.y};
     }
     std::array<Spread, lane_count> spreads;
-    spread.of(call, row, elements, std::span(spreads).first(elements.size()));
-    for (std::size_t k = 0; k < asked.size(); ++k) {
+    spread.of(call, row, std::span(elements).first(found), std::span(spreads).first(found));
+    for (std::size_t k = 0; k < found; ++k) {
       const auto& [n, got, y] = asked[k];
       const Spread& at = spreads[k];
       if (!std::isfinite(at.s + at.bias)) continue;

@@ -114,9 +114,9 @@ Index distinct_rows(const Problem& p) {
 
 std::string calibration_class(const Problem& p) {
   const Index rows = distinct_rows(p);
-  return std::string(find_field("values")->labels[static_cast<std::size_t>(p.values)]) + (rows < 4    ? "+rows1"
-                                                                                          : rows < 32 ? "+rows4"
-                                                                                                      : "");
+  return std::string(field_of<&Problem::values>().labels[static_cast<std::size_t>(p.values)]) + (rows < 4    ? "+rows1"
+                                                                                                 : rows < 32 ? "+rows4"
+                                                                                                             : "");
 }
 
 bool outputs_alike(const Problem& p) {

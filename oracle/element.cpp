@@ -21,12 +21,32 @@ struct Radius {
   double x, g;
 };
 
-// Section 4: what is added around the box for one combination. `magnitude` is Abar, `top` the share of it that the key
-// with the largest score surely has; values are in units of 1/unit. Growth is growth(), or no less. `in_box`: the weights lie
-// in their box.
+// Section 4, as far as a row and a combination tell it. Growth is growth(), or no less. `in_box`: the weights lie in their box.
+// `has_top`: what the key with the largest score meets is asked for, too.
+using Grown = Row::OfColumns::Grown;
 template <double (*Growth)(double) = growth>
-Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const Combination& how, double magnitude,
-              double top, double rho, double sum_abs, double max_abs, double unit, bool in_box = false) {
+Grown grown_of(const Numbers& m, const RowNumbers& row, double largest_sum, const Combination& how, double rho,
+               bool in_box, bool has_top) {
+  const double n = static_cast<double>(row.n);
+  Grown grown{Growth(bounded(how.t * (1 + m.u_final))), 0, 0, 0, 0};
+  if (has_top) grown.top = Growth(bounded(how.t_top * (1 + m.u_final)));
+  double a = row.denominator_error(m, largest_sum, rho, how.sum_of_rounded);
+  if (in_box) {
+    if (const Additions& sums = row.of_values; sums.keys < n) {
+      const double spared = (n - sums.keys) * m.u_pv * (1 + m.u_final);
+      grown.spared_all = Growth(bounded(how.t * (1 + m.u_final) - spared));
+      if (has_top) grown.spared_top = Growth(bounded(how.t_top * (1 + m.u_final) - spared));
+    }
+    a = row.denominator_error_in_box(m, a, rho, how.sum_of_rounded);
+  }
+  grown.denominator = Growth(bounded(a * (1 + m.u_softmax)));
+  return grown;
+}
+
+// What is added around the box for one combination. `magnitude` is Abar, `top` the share of it that the key with the largest score
+// surely has; values are in units of 1/unit.
+Radius radius_of(const Numbers& m, const RowNumbers& row, const Combination& how, const Grown& grown, double magnitude,
+                 double top, double rho, double sum_abs, double max_abs, double unit, bool in_box) {
   const double n = static_cast<double>(row.n);
   // Products underflow one by one, or are cut block by block.
   const double products = m.pv_sums.any() && !m.flush ? 0 : (m.flush ? 2 : 1) * n;
@@ -48,23 +68,41 @@ Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const
   if (m.operand_flushes) absolute += 2 * m.eta_operand * unit;
   if (m.merges) absolute += 2 * m.eta_partial * unit;
   if (m.flush) absolute += (2 * m.eta_pv + m.eta_partial) * unit;
-  const double relative = Growth(bounded(how.t * (1 + m.u_final)));
+  const double relative = grown.all;
   double x = relative * magnitude + absolute + 4 * (n + 8) * 0x1p-53 * magnitude;
-  if (top > 0) x -= (relative - Growth(bounded(how.t_top * (1 + m.u_final)))) * top;
-  double a = row.denominator_error(m, largest_sum, rho, how.sum_of_rounded);
+  if (top > 0) x -= (relative - grown.top) * top;
   if (in_box) {
     if (const Additions& sums = row.of_values; sums.keys < n) {
       // Of keys that count for less than a rounding no more is lost than what they are, as far as they were computed.
-      const double spared = (n - sums.keys) * m.u_pv * (1 + m.u_final);
-      const double all = Growth(bounded(how.t * (1 + m.u_final) - spared));
+      const double all = grown.spared_all;
       double least = all * magnitude + (1 + 2 * relative) * (sums.rest * max_abs + absolute) + absolute +
                      4 * (n + 8) * 0x1p-53 * magnitude;
-      if (top > 0) least -= (all - Growth(bounded(how.t_top * (1 + m.u_final) - spared))) * top;
+      if (top > 0) least -= (all - grown.spared_top) * top;
       x = std::min(x, least);
     }
-    a = row.denominator_error_in_box(m, a, rho, how.sum_of_rounded);
   }
-  return {x, Growth(bounded(a * (1 + m.u_softmax)))};
+  return {x, grown.denominator};
+}
+
+template <double (*Growth)(double) = growth>
+Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const Combination& how, double magnitude,
+              double top, double rho, double sum_abs, double max_abs, double unit, bool in_box = false) {
+  return radius_of(m, row, how, grown_of<Growth>(m, row, largest_sum, how, rho, in_box, top > 0), magnitude, top, rho,
+                   sum_abs, max_abs, unit, in_box);
+}
+
+const Row::OfColumns& of_columns(const Call& call, Row& row) {
+  if (row.of_columns) return *row.of_columns;
+  const Numbers& m = call.numbers;
+  Row::OfColumns& of = row.of_columns.emplace();
+  of.count = row.combinations(call, of.ways);
+  of.weight_sum = row.largest_sum(m);
+  for (int w = 0; w < of.count; ++w)
+    of.grown[w] = grown_of(m, row, of.weight_sum, of.ways[w], row.rho, true, of.ways[w].t_top < of.ways[w].t);
+  of.shift = std::exp(bounded(m.lazy + std::min(600.0, row.wrong_shift * row.z_all) + row.every_exp + m.u_weights));
+  of.lost = growth(m.loss_of_values(static_cast<double>(row.n), row.blocks, (m.pv_narrower ? 2 : 1) * row.r + 2) *
+                   (1 + m.u_pv));
+  return of;
 }
 
 }  // namespace
@@ -122,85 +160,15 @@ bool fixed_by_row(const Call& call, const Row& row, Enclosure& out) {
   return true;
 }
 
-namespace {
-
-// Whether values of masked keys may matter: one that is not finite, or not as an operand, gives NaN times a weight of 0.
-bool looks_at_masked(const Call& call, const Row& row) { return !row.facts.v_finite || call.numbers.operand_rounds; }
-
-}  // namespace
-
-void Column::read(const Call& call, const Row& row, Index b, Index h, Index column) {
-  const Index kv = call.kv_head(h);
-  const bool look_at_masked = looks_at_masked(call, row);
-  const Index first = look_at_masked ? 0 : row.keys.front();
-  const Index count = (look_at_masked ? call.keys : row.keys.back() + 1) - first;
-  all_.resize(static_cast<std::size_t>(count));
-  read_column(call.v, b, kv, first, count, column, all_.data());
-  const bool intervals = attest_present(&call.v_radius);
-  all_radius_.resize(intervals ? all_.size() : 0);
-  if (intervals) read_column(call.v_radius, b, kv, first, count, column, all_radius_.data());
-  const auto radius_of = [&](Index j) { return intervals ? all_radius_[static_cast<std::size_t>(j)] : 0.0; };
-
-  masked_finite_ = true;
-  beyond_operand_ = false;
-  if (look_at_masked) {
-    auto attended = row.keys.begin();
-    for (Index j = 0; j < count; ++j) {
-      const double value = all_[static_cast<std::size_t>(j)];
-      const bool takes_part = attended != row.keys.end() && *attended == j;
-      if (takes_part) ++attended;
-      if (!takes_part && !row.may_read(call, b, j)) continue;
-      const double most = std::fabs(value) + radius_of(j);
-      if (call.numbers.operand_rounds && most >= call.numbers.overflow_operand) beyond_operand_ = true;
-      if (!takes_part && !std::isfinite(most)) masked_finite_ = false;
-    }
-  }
-
-  v_.assign(static_cast<std::size_t>(row.n_padded), 0);
-  radius_.assign(intervals ? v_.size() : 0, 0);
-  // In registers: what is stored in v_ might be any of the members.
-  bool finite = true, unknown = false;
-  double most = 0, hull_lo = infinity, hull_hi = -infinity;
-  const double* const all = all_.data();
-  const Index* const keys = row.keys.data();
-  double* const v = v_.data();
-  for (std::size_t t = 0; t < row.keys.size(); ++t) {
-    const double value = all[keys[t] - first];
-    const double radius = intervals ? radius_of(keys[t] - first) : 0;
-    unknown |= radius == infinity;
-    finite &= std::fabs(value) < infinity && std::isfinite(radius);
-    v[t] = value;
-    if (intervals) radius_[t] = radius;
-    most = std::max(most, std::fabs(value) + radius);
-    hull_lo = std::min(hull_lo, value - radius);
-    hull_hi = std::max(hull_hi, value + radius);
-  }
-  finite_ = finite;
-  unknown_ = unknown;
-  max_abs_ = most;
-  hull_lo_ = hull_lo;
-  hull_hi_ = hull_hi;
-  // Near the ends of the range of double, sums would overflow or lose bits: a power of two moves the values away.
-  unit_ = !finite_ || max_abs_ == 0 ? 1 : max_abs_ > 0x1p900 ? 0x1p-128 : max_abs_ < 0x1p-700 ? 0x1p256 : 1;
-  if (unit_ != 1) {
-    for (double& value : v_) value *= unit_;
-    for (double& radius : radius_) radius *= unit_;
-  }
-  max_abs_ *= unit_;
-  Lanes total = fill(0);
-  for (std::size_t t = 0; t < v_.size(); t += lane_count) total += magnitudes(t);
-  sum_abs_ = sum(total);
-}
-
 double Column::box_extreme(const Row::Box& box, double y, double sign) const {
-  const double hull = (sign > 0 ? hull_hi_ : hull_lo_) * unit_;
-  if (radius_.empty()) return extreme_mean(box, v_, y, sign, hull);
-  ends_.resize(v_.size());
-  for (std::size_t t = 0; t < v_.size(); t += lane_count) store(&ends_[t], load(&v_[t]) + sign * load(&radius_[t]));
+  const double hull = (sign > 0 ? of_.hull_hi : of_.hull_lo) * of_.unit;
+  if (radius_.empty()) return extreme_mean(box, values(), y, sign, hull);
+  ends_.resize(values().size());
+  for (std::size_t t = 0; t < ends_.size(); t += lane_count) store(&ends_[t], load(&v_[t]) + sign * load(&radius_[t]));
   return extreme_mean(box, ends_, y, sign, hull);
 }
 
-double extreme_mean(const Row::Box& box, const std::vector<double>& values, double y, double sign, double hull) {
+double extreme_mean(const Row::Box& box, std::span<const double> values, double y, double sign, double hull) {
   return products::extreme_mean(box.lo.data(), box.hi.data(), values.data(), std::ssize(values), y, sign, hull);
 }
 
@@ -210,8 +178,9 @@ std::span<const Column::Part> Column::parts(const Call& call, const Row& row) {
     Combination unshared = part.how;
     unshared.t -= unshared.shared;
     unshared.t_top = unshared.t;
-    part.x_unshared =
-        radius(call.numbers, row, weight_sum, unshared, part.mean_abs, 0, row.rho, sum_abs_, max_abs_, unit_, true).x;
+    part.x_unshared = radius(call.numbers, row, weight_sum, unshared, part.mean_abs, 0, row.rho, of_.sum_abs,
+                             of_.max_abs, of_.unit, true)
+                          .x;
   }
   return {parts_, static_cast<std::size_t>(part_count_)};
 }
@@ -234,8 +203,8 @@ Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index colum
   read(call, row, b, h, column);
   const EmptyRow empty = call.contract->empty_row;
   const bool fixed = empty == EmptyRow::zero || empty == EmptyRow::nan;
-  if (!finite_ || !masked_finite_ || (row.finite_undetermined && !fixed) || !(row.rho_lost < infinity)) return out;
-  const double lo = hull_lo_ * unit_, hi = hull_hi_ * unit_;
+  if (!of_.finite || !masked_finite_ || (row.finite_undetermined && !fixed) || !(row.rho_lost < infinity)) return out;
+  const double lo = of_.hull_lo * of_.unit, hi = of_.hull_hi * of_.unit;
   double spread = 0;
   // A factor of rescaling that leaves too much of a weight leaves it in the numerator and in the sum: the mean of other weights. Only
   // where weights are normalised first their sum alone may be too large, and then the output lies between a mean and 0.
@@ -247,15 +216,16 @@ Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index colum
   const int count = row.combinations(call, ways);
   const double weight_sum = row.largest_sum(m);
   for (int w = 0; w < count; ++w) {
-    const Radius r = radius(m, numbers, weight_sum, ways[w], max_abs_, 0, row.rho_lost, sum_abs_, max_abs_, unit_);
-    const double reach = r.x + r.g * (max_abs_ + r.x);
+    const Radius r =
+        radius(m, numbers, weight_sum, ways[w], of_.max_abs, 0, row.rho_lost, of_.sum_abs, of_.max_abs, of_.unit);
+    const double reach = r.x + r.g * (of_.max_abs + r.x);
     if (!(reach <= spread)) spread = reach;  // NaN stays, and then nothing is judged
     if (std::isnan(spread)) return out;
   }
-  out.y = out.hull_lo = hull_lo_;
-  out.hull_hi = hull_hi_;
-  out.lo = (lo - spread) / unit_;
-  out.hi = (hi + spread) / unit_;
+  out.y = out.hull_lo = of_.hull_lo;
+  out.hull_hi = of_.hull_hi;
+  out.lo = (lo - spread) / of_.unit;
+  out.hi = (hi + spread) / of_.unit;
   if (row.finite_undetermined || row.zero_ok || sum_alone) {
     out.lo = std::min(out.lo, 0.0);
     out.hi = std::max(out.hi, 0.0);
@@ -275,11 +245,11 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
   }
   const Numbers& m = call.numbers;
   read(call, row, b, h, column);
-  if (!finite_) {
+  if (!of_.finite) {
     const Row::Box& weights = row.box(call, 0);
     const double threshold = sure_weight(call.contract->policy) * weights.hi_sum;
     // A score that overflowed to -inf takes its key, and what is in v, along.
-    const bool keys_surely_count = !row.score_lost && !row.finite_undetermined && !unknown_;
+    const bool keys_surely_count = !row.score_lost && !row.finite_undetermined && !of_.unknown;
     for (std::size_t t = 0; t < row.keys.size() && keys_surely_count; ++t)
       if (!std::isfinite(v_[t]) && weights.lo[t] >= threshold) out.expect = Expect::nonfinite;
     out.y = out.lo = out.hi = nan;
@@ -287,35 +257,34 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
     out.undetermined = out.expect == Expect::number;
     return out;
   }
-  out.hull_lo = hull_lo_;
-  out.hull_hi = hull_hi_;
+  out.hull_lo = of_.hull_lo;
+  out.hull_hi = of_.hull_hi;
 
   Lanes mean = fill(0);
-  for (std::size_t t = 0; t < v_.size(); t += lane_count) mean += load(&row.p[t]) * load(&v_[t]);
+  for (std::size_t t = 0; t < values().size(); t += lane_count) mean += load(&row.p[t]) * load(&v_[t]);
   const double y = sum(mean);
-  const double hull_lo = hull_lo_ * unit_, hull_hi = hull_hi_ * unit_;
+  const double hull_lo = of_.hull_lo * of_.unit, hull_hi = of_.hull_hi * of_.unit;
   double lo = infinity, hi = -infinity, lost_lo = infinity, lost_hi = -infinity;
   bool proper = std::isfinite(y);
-  Combination ways[4];
-  const int count = row.combinations(call, ways);
-  const double weight_sum = row.largest_sum(m);
+  const Row::OfColumns& of_row = of_columns(call, row);
+  const Combination* const ways = of_row.ways;
   double below[2], above[2], mean_abs[2];
   bool done[2] = {false, false};
   part_count_ = 0;
-  for (int w = 0; w < count; ++w) {
+  for (int w = 0; w < of_row.count; ++w) {
     const int at = ways[w].box;
     const Row::Box& box = row.box(call, at);
     if (!done[at]) {
       done[at] = true;
       Lanes heavy = fill(0);
-      for (std::size_t t = 0; t < v_.size(); t += lane_count) heavy += load(&box.hi[t]) * magnitudes(t);
-      mean_abs[at] = std::min(max_abs_, sum(heavy) / box.lo_sum);
+      for (std::size_t t = 0; t < values().size(); t += lane_count) heavy += load(&box.hi[t]) * magnitudes(t);
+      mean_abs[at] = std::min(of_.max_abs, sum(heavy) / box.lo_sum);
       below[at] = box_extreme(box, y, -1);
       above[at] = box_extreme(box, y, 1);
     }
     const double sure = ways[w].t_top < ways[w].t && !row.score_lost ? least_top(row, box) : 0;
-    const Radius tight =
-        radius(m, row, weight_sum, ways[w], mean_abs[at], sure, row.rho, sum_abs_, max_abs_, unit_, true);
+    const Radius tight = radius_of(m, row, ways[w], of_row.grown[w], mean_abs[at], sure, row.rho, of_.sum_abs,
+                                   of_.max_abs, of_.unit, true);
     const double top = std::max(std::fabs(below[at]), std::fabs(above[at]));
     const double reach = tight.x + tight.g * (top + tight.x);
     parts_[part_count_++] = {ways[w], below[at], above[at], mean_abs[at], tight.x, 0, tight.g};
@@ -323,26 +292,25 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
     lo = std::min(lo, below[at] - reach);
     hi = std::max(hi, above[at] + reach);
     if (row.score_lost) {
-      const Radius wide = radius(m, row, weight_sum, ways[w], max_abs_, 0, row.rho_lost, sum_abs_, max_abs_, unit_);
-      const double spread = wide.x + wide.g * (max_abs_ + wide.x);
+      const Radius wide =
+          radius(m, row, of_row.weight_sum, ways[w], of_.max_abs, 0, row.rho_lost, of_.sum_abs, of_.max_abs, of_.unit);
+      const double spread = wide.x + wide.g * (of_.max_abs + wide.x);
       lost_lo = std::min(lost_lo, hull_lo - spread);
       lost_hi = std::max(lost_hi, hull_hi + spread);
     }
   }
-  out.y = y / unit_;
-  const double edge = std::max(std::fabs(lo), std::fabs(hi)) / unit_;
-  out.lo = (row.score_lost ? lost_lo : lo) / unit_;
-  out.hi = (row.score_lost ? lost_hi : hi) / unit_;
+  out.y = y / of_.unit;
+  const double edge = std::max(std::fabs(lo), std::fabs(hi)) / of_.unit;
+  out.lo = (row.score_lost ? lost_lo : lo) / of_.unit;
+  out.hi = (row.score_lost ? lost_hi : hi) / of_.unit;
   out.undetermined = !proper || !(out.lo <= out.hi) || row.finite_undetermined || !masked_finite_ ||
                      (row.score_lost && !(row.rho_lost < infinity));
 
   const double keys = static_cast<double>(row.n);
-  const double shift =
-      std::exp(bounded(m.lazy + std::min(600.0, row.wrong_shift * row.z_all) + row.every_exp + m.u_weights));
-  const double grown = growth(m.loss_of_values(keys, row.blocks, (m.pv_narrower ? 2 : 1) * row.r + 2) * (1 + m.u_pv));
-  const double largest = max_abs_ / unit_;
+  const double shift = of_row.shift, grown = of_row.lost;
+  const double largest = of_.max_abs / of_.unit;
   out.nonfinite_ok = row.nonfinite_ok || beyond_operand_ || !masked_finite_ || !proper ||
-                     std::min(sum_abs_, keys * max_abs_) * (1 + grown) * shift >= m.overflow_pv * unit_ ||
+                     std::min(of_.sum_abs, keys * of_.max_abs) * (1 + grown) * shift >= m.overflow_pv * of_.unit ||
                      edge >= m.overflow_out || (m.merges && edge >= m.overflow_partial) ||
                      (m.merges && largest * (1 + grown + m.u_weights) >= std::min(m.overflow_partial, m.overflow_pv)) ||
                      largest * (1 + m.u_weights + grown) >= m.overflow_pv;

@@ -10,6 +10,9 @@ namespace attest::oracle {
 // One output element of a row: its values, the reference and the interval of docs/bounds.md, sections 3 to 5.
 class Column {
  public:
+  // From now on the values of a head, turned into columns, are kept once a row's worth of them has been read: for who asks of many rows
+  // of one call.
+  void keep_heads() noexcept { keeps_heads_ = true; }
   Enclosure evaluate(const Call& call, Row& row, Index b, Index h, Index column);
   // What AttentionOracle::hull_enclosure says.
   Enclosure hull(const Call& call, Row& row, Index b, Index h, Index column);
@@ -17,13 +20,13 @@ class Column {
   // Reads the values of an element of an ordinary row, and no more. False if one of them, or of those that masks hide, is not finite.
   bool look_at(const Call& call, const Row& row, Index b, Index h, Index column) {
     read(call, row, b, h, column);
-    return finite_ && masked_finite_ && radius_.empty();
+    return of_.finite && masked_finite_ && radius_.empty();
   }
 
   // Of the element last evaluated, or looked at: the attended values, in units of 1/unit(), padded to whole lanes.
-  [[nodiscard]] const std::vector<double>& values() const noexcept { return v_; }
+  [[nodiscard]] std::span<const double> values() const noexcept { return {v_, static_cast<std::size_t>(padded_)}; }
   [[nodiscard]] const std::vector<double>& radii() const noexcept { return radius_; }  // empty where all are 0
-  [[nodiscard]] double unit() const noexcept { return unit_; }
+  [[nodiscard]] double unit() const noexcept { return of_.unit; }
   // The largest (sign 1) or smallest (sign -1) mean of values() over a box of weights; y is the reference, in the same unit.
   [[nodiscard]] double box_extreme(const Row::Box& box, double y, double sign) const;
   // What each permitted combination makes of the element last evaluated, in that unit: the ends of the box, the largest mean of
@@ -36,23 +39,46 @@ class Column {
 
  private:
   void read(const Call& call, const Row& row, Index b, Index h, Index column);
+  bool keep_head(const Call& call, Index b, Index kv_head);
+  // Whether values of masked keys may matter: one that is not finite, or not as an operand, gives NaN times a weight of 0.
+  static bool looks_at_masked(const Call& call, const Row& row) noexcept {
+    return !row.facts.v_finite || call.numbers.operand_rounds;
+  }
   [[nodiscard]] double least_top(const Row& row, const Row::Box& box) const;
 
   [[nodiscard]] Lanes magnitudes(std::size_t t) const {
     return radius_.empty() ? abs(load(&v_[t])) : abs(load(&v_[t])) + load(&radius_[t]);
   }
 
-  std::vector<double> all_, v_, all_radius_, radius_;  // radii are empty where there are none
+  // What read() finds of the values.
+  struct Facts {
+    double unit = 1, sum_abs = 0, max_abs = 0, hull_lo = 0, hull_hi = 0;
+    bool finite = true, unknown = false;
+  };
+  // The values of one head by columns, padded(keys) apart, and of columns that were asked by rows that attend to all keys what these found.
+  struct Head {
+    Index b = -1, kv_head = -1, reads = 0;
+    bool kept = false;
+    std::vector<double> values;
+    std::vector<Facts> facts;
+    std::vector<char> known;
+  };
+
+  std::vector<double> all_, own_, all_radius_, radius_;  // radii are empty where there are none
+  const double* v_ = nullptr;                            // own_, or of head_
+  Index padded_ = 0;
+  bool keeps_heads_ = false;
+  Head head_;
+  Facts of_;
   mutable std::vector<double> ends_;
   Part parts_[4];
   int part_count_ = 0;
-  double unit_ = 1, sum_abs_ = 0, max_abs_ = 0, hull_lo_ = 0, hull_hi_ = 0;
-  bool finite_ = true, unknown_ = false, masked_finite_ = true, beyond_operand_ = false;
+  bool masked_finite_ = true, beyond_operand_ = false;
 };
 
 // Section 3: the largest (sign 1) or smallest (sign -1) mean of `values`, padded to whole lanes, over a box of weights, by
 // Dinkelbach's iteration from y, a mean or beyond the extreme. No mean lies past `hull`.
-double extreme_mean(const Row::Box& box, const std::vector<double>& values, double y, double sign, double hull);
+double extreme_mean(const Row::Box& box, std::span<const double> values, double y, double sign, double hull);
 
 // At least what section 4 adds on either side of the box in a row with these numbers, |v| <= max_abs.
 double largest_reach(const Call& call, const RowNumbers& row, double max_abs);

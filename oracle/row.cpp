@@ -70,6 +70,7 @@ void Row::evaluate(const Call& call, const HeadFacts& head, Index b, Index h, In
   facts = head;
   nonfinite_ok = score_lost = finite_undetermined = zero_ok = false;
   boxes_[0].made = boxes_[1].made = false;
+  of_columns.reset();
   keys.clear();
   closed_by_bias.clear();
   z.clear();

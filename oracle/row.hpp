@@ -1,5 +1,6 @@
 #pragma once
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "oracle/call.hpp"
@@ -95,6 +96,19 @@ class Row : public RowNumbers {
   const Box& box(const Call& call, int index);
   // Weights e^(z - zmax -+ (width + extra)), one width per key.
   void fill_box(Box& box, const std::vector<double>& width, double extra) const;
+
+  // What section 4 says of every column: made by the first that asks.
+  struct OfColumns {
+    Combination ways[4];
+    // Of a combination: growth() of t and of t_top; the same where additions of keys that count for less than a rounding are spared; and
+    // of what the denominator may be off by.
+    struct Grown {
+      double all, top, spared_all, spared_top, denominator;
+    } grown[4];
+    int count;
+    double weight_sum, shift, lost;  // largest_sum(), e^ of the largest shift, and growth() of what values lose
+  };
+  std::optional<OfColumns> of_columns;
 
   struct Lse {
     double y, lo, hi;

@@ -410,9 +410,11 @@ double RowSpread::of_one_sided_functions(const Numbers& m, const Row& row, const
 }
 
 // Values in units in which their squares neither over- nor underflow.
-RowSpread::Element RowSpread::element(const Row& row, std::span<const double> values, double unit, double y) {
+void RowSpread::element(const Row& row, std::span<const double> values, double unit, double y, Element& e) {
   const auto n = static_cast<std::size_t>(row.n);
-  Element e{{values.begin(), values.begin() + row.n}, 0, unit, {}, {}};
+  e.v.assign(values.begin(), values.begin() + row.n);
+  e.unit = unit;
+  e.carried_total = 0;
   double top = 0;
   for (const double v : e.v) top = std::max(top, std::fabs(v));
   const int exponent = top > 0 ? std::min(-std::ilogb(top), 700) : 0;
@@ -427,6 +429,11 @@ RowSpread::Element RowSpread::element(const Row& row, std::span<const double> va
     e.carried_total += std::fabs(e.carried[t]);
     e.moved[t] = row.p[t] * (e.v[t] - e.y);
   }
+}
+
+RowSpread::Element RowSpread::element(const Row& row, std::span<const double> values, double unit, double y) {
+  Element e;
+  element(row, values, unit, y, e);
   return e;
 }
 
@@ -442,6 +449,9 @@ double RowSpread::lost_operands(const Call& call, const Row& row, const Element&
 
 RowSpread::Element RowSpread::element(const Row& row, const Column& column, double y) {
   return element(row, column.values(), column.unit(), y);
+}
+void RowSpread::element(const Row& row, const Column& column, double y, Element& to) {
+  element(row, column.values(), column.unit(), y, to);
 }
 
 Spread RowSpread::of(const Call& call, const Row& row, std::span<const double> values, double y) const {
@@ -530,7 +540,7 @@ RowSpread::Interval RowSpread::interval(const Row& row, const Column& column, do
 
 bool RowSpread::surely_holds(const Call& call, const Row& row, const Column& column, double lambda,
                              const Rounding& round, double got) {
-  const std::vector<double>& v = column.values();
+  const std::span<const double> v = column.values();
   const double unit = column.unit();
   Lanes mean = fill(0), products = mean, size = mean;
   for (std::size_t t = 0; t < v.size(); t += lane_count) {

@@ -38,12 +38,14 @@ class RowSpread {
   // One element, by keys.
   struct Element {
     std::vector<double> v;
-    double y, unit;                      // v and y are in units of 1/unit
+    double y = 0, unit = 1;              // v and y are in units of 1/unit
     std::vector<double> moved, carried;  // p (v - y), p v
     double carried_total = 0;            // sum |p v|
   };
   // That which `column` last evaluated; y is its reference.
   static Element element(const Row& row, const Column& column, double y);
+  // The same in place of what `to` held, whose memory serves again.
+  static void element(const Row& row, const Column& column, double y, Element& to);
   // Of one element, or of some of one row, at most lane_count: what takes longest then takes eight of them at a time.
   [[nodiscard]] Spread of(const Call& call, const Row& row, const Element& e) const;
   void of(const Call& call, const Row& row, std::span<const Element> elements, std::span<Spread> spreads);
@@ -76,6 +78,7 @@ class RowSpread {
 
  private:
   static Element element(const Row& row, std::span<const double> values, double unit, double y);
+  static void element(const Row& row, std::span<const double> values, double unit, double y, Element& to);
   // An element's terms key by key, or those of eight elements beside each other: Number is double, or Lanes.
   template <class Number>
   struct Terms {
@@ -144,9 +147,9 @@ class RowSpread {
   std::vector<double> query_, keys_;  // keys_ row by row, padded(d) apart
   std::vector<double> raw_, bias_,
       capped_;  // of each key: the score before softcap and bias, the bias, what tanh is asked of
-  std::vector<Index> order_, bin_ends_;  // keys by score, and where each bin ends in that order
+  std::vector<Index> order_, bin_ends_;            // keys by score, and where each bin ends in that order
   std::vector<double> of_weights_, of_quotients_;  // of each bin: see find_midpoints(); empty where nothing is off so
-  std::vector<Index> by_capped_;         // keys by capped_
+  std::vector<Index> by_capped_;                   // keys by capped_
   std::vector<double> width_, together_;
   Row::Box box_;
   double widened_by_ = -1;  // the lambda of box_; negative: it is another row's

@@ -19,17 +19,27 @@ bool failed(const Result& result) {
 std::int64_t run_supported(Subject& subject, std::span<const Call> calls, std::span<Result> results,
                            std::int64_t& elapsed) {
   const SubjectInfo& info = subject.info();
+  std::size_t supported = 0;
+  for (std::size_t n = 0; n < calls.size(); ++n) {
+    if (auto why = declined(calls[n], info.supports, info.dtypes))
+      results[n].call = {CallStatus::unsupported, std::move(*why), 0};
+    else
+      ++supported;
+  }
+  if (supported == 0) return 0;
+  if (supported == calls.size()) {  // mostly: nothing is sorted out
+    const Stopwatch watch(elapsed);
+    std::vector<CallResult> done = subject.run(calls);
+    for (std::size_t n = 0; n < calls.size(); ++n) results[n].call = std::move(done.at(n));
+    return static_cast<std::int64_t>(supported);
+  }
   std::vector<Call> asked;
   std::vector<std::size_t> places;
   for (std::size_t n = 0; n < calls.size(); ++n) {
-    if (auto why = declined(calls[n], info.supports, info.dtypes)) {
-      results[n].call = {CallStatus::unsupported, std::move(*why), 0};
-    } else {
-      asked.push_back(calls[n]);
-      places.push_back(n);
-    }
+    if (results[n].call.status == CallStatus::unsupported) continue;
+    asked.push_back(calls[n]);
+    places.push_back(n);
   }
-  if (asked.empty()) return 0;
   const Stopwatch watch(elapsed);
   std::vector<CallResult> done = subject.run(asked);
   for (std::size_t n = 0; n < places.size(); ++n) results[places[n]].call = std::move(done.at(n));

@@ -71,7 +71,8 @@ void OutRow::evaluate_column(const Way& way, Index h, Index column) {
   head.joins[c] = 1;
   const auto parts = column_.parts(call, head.row);
   head.parts[c].assign(parts.begin(), parts.end());
-  head.values[c] = column_.values();
+  const std::span<const double> values = column_.values();
+  head.values[c].assign(values.begin(), values.end());
   head.radii[c] = column_.radii();
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "core/distribution.hpp"
 #include "tests/generators/statistics.hpp"
 
 namespace attest {
@@ -29,6 +30,27 @@ TEST(Distribution, EveryProblemIsValidAndSurvivesItsText) {
     ASSERT_NO_THROW(validate(problem)) << to_text(problem);
     ASSERT_EQ(problem_from_text(to_text(problem)), problem);
   }
+}
+
+// Nothing is clamped where no number can be too large.
+TEST(Distribution, NoNumberIsLargerThanIsTold) {
+  std::size_t told = 0;
+  double nearest = 0;
+  std::array<double, 256> rows;
+  for (std::size_t n = 0; n < drawn().size(); n += 10)
+    for (const auto which : {Edit::Tensor::q, Edit::Tensor::k, Edit::Tensor::v}) {
+      const Problem& problem = drawn()[n];
+      const Distribution distribution = distribution_of(problem, which);
+      const double most = largest_magnitude(distribution);
+      told += most < std::numeric_limits<double>::infinity() ? 1 : 0;
+      draw_from(distribution, problem, which, {0, 1, 0, 1, 0, 16, 0, 16}, rows.data());
+      for (const double x : rows) {
+        ASSERT_LE(std::fabs(x), most) << to_text(problem);
+        if (most > 0) nearest = std::max(nearest, std::fabs(x) / most);
+      }
+    }
+  EXPECT_GE(told, drawn().size() / 10);  // of most
+  EXPECT_EQ(nearest, 1);
 }
 
 TEST(Distribution, EveryLabelOfEveryFieldIsDrawn) {

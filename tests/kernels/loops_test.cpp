@@ -171,6 +171,26 @@ TEST_P(LoopsBits, SixteenBitsAreThoseOfThePluginHeader) {
   }
 }
 
+// Runs that fill no register, and those whose last one does not: nothing behind them is written.
+TEST_P(LoopsBits, SixteenBitsOfAnyNumberOfElements) {
+  constexpr std::size_t room = 96;
+  std::vector<std::uint16_t> half(room);
+  for (std::size_t i = 0; i < room; ++i) half[i] = static_cast<std::uint16_t>(mix(i));
+  for (std::size_t n = 0; n <= 70; ++n) {
+    std::vector<float> wide(room, -7.0F);
+    std::vector<std::uint16_t> back(room, 0x1234);
+    for (const bool f16 : {true, false}) {
+      (f16 ? loops_->widen_f16 : loops_->widen_bf16)(half.data() + n % 5, static_cast<Index>(n), wide.data());
+      (f16 ? loops_->narrow_f16 : loops_->narrow_bf16)(wide.data(), static_cast<Index>(n), back.data());
+      for (std::size_t i = 0; i < room; ++i) {
+        const std::uint16_t from = half[(i + n % 5) % room];
+        ASSERT_TRUE(same(wide[i], i >= n ? -7.0F : f16 ? attest_f16_load(from) : attest_bf16_load(from))) << n;
+        ASSERT_EQ(back[i], i >= n ? 0x1234 : f16 ? attest_f16_store(wide[i]) : attest_bf16_store(wide[i])) << n;
+      }
+    }
+  }
+}
+
 // Random problems with every option and every kind of values, overflowing scores among them, and a NaN or an infinity here
 // and there.
 Problem any_problem(std::uint64_t seed, Format dtype) {

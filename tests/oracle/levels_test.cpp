@@ -58,6 +58,37 @@ TEST_P(Levels, AgreeOnKernelsSoundAndFaulty) {
   EXPECT_GE(totals.fails, 5);
 }
 
+// What is kept of a head, and of a row, from one element to the next changes no enclosure.
+TEST_P(Levels, KeepNothingThatChangesAnEnclosure) {
+  const auto same = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
+  std::int64_t elements = 0;
+  for (int n = 0; n < 120; ++n) {
+    const auto seed = static_cast<std::uint64_t>(n) * 37 + GetParam();
+    const Contract contract = emulator::draw_any_contract(named.policy, n % emulator::all_variants);
+    const Problem problem = testing::draw_problem(dtype, seed ^ 0xbead);
+    const Inputs inputs = materialise(problem);
+    oracle::AttentionOracle keeps(contract, problem, inputs);
+    const std::vector<Index> rows = judged_rows(problem);
+    for (int time = 0; time < 2; ++time)  // the second one finds all of the head
+      for (std::size_t at = 0; at < rows.size(); ++at) {
+        const RowIndex r = row_index(problem, rows[at]);
+        for (Index c = 0; c < problem.dv; ++c) {
+          const oracle::Enclosure kept = keeps.out_enclosure(r.b, r.h, r.i, c);
+          if ((static_cast<std::int64_t>(at) * problem.dv + c + n) % 41 != 0) continue;
+          const oracle::Enclosure alone =
+              oracle::AttentionOracle(contract, problem, inputs).out_enclosure(r.b, r.h, r.i, c);
+          ASSERT_TRUE(same(kept.y, alone.y) && same(kept.lo, alone.lo) && same(kept.hi, alone.hi)) << to_text(problem);
+          ASSERT_TRUE(same(kept.hull_lo, alone.hull_lo) && same(kept.hull_hi, alone.hull_hi)) << to_text(problem);
+          ASSERT_EQ(kept.undetermined, alone.undetermined) << to_text(problem);
+          ASSERT_EQ(kept.nonfinite_ok, alone.nonfinite_ok) << to_text(problem);
+          ASSERT_EQ(kept.zero_ok, alone.zero_ok) << to_text(problem);
+          ++elements;
+        }
+      }
+  }
+  EXPECT_GE(elements, 200);
+}
+
 // Outputs on the edges of their intervals, a step inside and a step outside, and NaN and infinities among them.
 TEST_P(Levels, AgreeOnTheEdges) {
   Totals totals;
