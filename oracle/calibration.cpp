@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/distribution.hpp"
 #include "core/error.hpp"
 #include "core/field.hpp"
 #include "core/json_text.hpp"
@@ -87,10 +88,20 @@ std::optional<double> largest_t(const CalibrationCell& cell) {
 namespace {
 
 bool same_everywhere(Form form) { return form == Form::zero || form == Form::one; }
+// Whether q and k are so small that no two weights of a row differ by a sixteenth of a rounding of out, a bias left aside. Of tiny_scores
+// all are, and what kernels then give is measured: they are a class of their own.
+bool scores_vanish(const Problem& p) {
+  if (p.values == Values::file || p.values == Values::tiny_scores || p.q_form != Form::drawn ||
+      p.k_form != Form::drawn || !p.edits.empty())
+    return false;
+  const double q = largest_magnitude(distribution_of(p, Edit::Tensor::q)),
+               k = largest_magnitude(distribution_of(p, Edit::Tensor::k));
+  return 2 * std::fabs(p.effective_scale()) * static_cast<double>(p.d) * q * k <= unit_roundoff(p.dtype) / 16;
+}
 // Whether the keys of a row have one score, but for a bias.
 bool keys_alike(const Problem& p) {
   return p.effective_scale() == 0 || p.q_form == Form::zero || same_everywhere(p.k_form) ||
-         p.k_layout == Layout::broadcast_rows;
+         p.k_layout == Layout::broadcast_rows || scores_vanish(p);
 }
 bool weights_alike(const Problem& p) { return keys_alike(p) && p.bias == Bias::none; }
 

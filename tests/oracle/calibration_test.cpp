@@ -104,6 +104,22 @@ TEST(Calibration, RowsWithTheSameWeightsCountOnce) {
   EXPECT_EQ(distinct_rows(problem_of("lq=2 rows=5")), 5);
 }
 
+// Of subnormal numbers of f16 all weights are 1/4 there, and sixteen rows of a head have the same results, a quarter of them halfway
+// between two numbers: `explicit` had T 1.15 where 1.09 is permitted.
+TEST(Calibration, WeightsThatScoresCannotMoveAreAlike) {
+  const auto of = [](const char* dtype, const char* values) {
+    return problem_from_text(std::string("b=2 hq=8 hkv=1 lq=2 lk=4 d=32 dv=32 scale=0x1p-3 dtype=") + dtype +
+                             " values=" + values);
+  };
+  EXPECT_TRUE(outputs_alike(of("f16", "uniform:0x1p-13")));
+  EXPECT_EQ(distinct_rows(of("f16", "uniform:0x1p-13")), 1);
+  EXPECT_FALSE(outputs_alike(of("f16", "uniform:0x1p-4")));
+  EXPECT_FALSE(outputs_alike(of("f16", "uniform:0x1p-13 q_form=power_of_two")));  // which may be as large as 1
+  EXPECT_FALSE(outputs_alike(of("f32", "uniform:0x1p-13")));  // scores of 2^-24 are no less than a rounding
+  EXPECT_FALSE(outputs_alike(of("f16", "tiny_scores:1")));
+  EXPECT_FALSE(outputs_alike(of("f16", "wide:1")));
+}
+
 TEST(Calibration, FewErrorsAreLeftOut) {
   const Problem many = problem_of("");
   EXPECT_FALSE(outputs_alike(many));
