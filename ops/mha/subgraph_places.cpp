@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/error.hpp"
+#include "graph/program.hpp"
+
 namespace attest::ops::of_mha {
 
 using graph::Array;
