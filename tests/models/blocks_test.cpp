@@ -10,6 +10,7 @@
 #include "tests/graph/runtimes.hpp"
 #include "tests/models/blocks.hpp"
 #include "tests/models/careless.hpp"
+#include "tests/models/counted.hpp"
 #include "tests/models/planted.hpp"
 #include "tests/setting.hpp"
 
@@ -19,6 +20,7 @@ namespace {
 using graph::Type;
 using test::BlockSpelling;
 using test::Careless;
+using test::Counted;
 using test::described;
 using test::Planted;
 using test::spellings;
@@ -33,28 +35,10 @@ std::vector<std::string> blocks_of(const graph::Model& model) {
   return names;
 }
 
-struct Counted {
-  int held = 0, failed = 0, skipped = 0, vacuous = 0;
-  std::string first;  // failure or skip
-};
-
 Counted asked(const graph::Model& model, Runtime& runtime, const std::string& level, const std::string& precision,
               std::uint64_t seed, std::uint64_t problems, std::string_view tensor = "out") {
-  const Part part = part_of_model(model);
-  const graph::Family family(*part.program);
-  Counted counted;
-  for (std::uint64_t number = 0; number < problems; ++number) {
-    const graph::Problem problem = family.draw(seed, number, 192);
-    Case one(part, family.feeds(problem), graph::precision_from_text(precision), problem.seed);
-    const LawResult result = proven_bound_of({one, runtime, {level}}, tensor);
-    counted.held += result.kind == VerdictKind::pass;
-    counted.failed += is_finding(result.kind);
-    counted.skipped += result.kind == VerdictKind::skip;
-    counted.vacuous += result.kind == VerdictKind::vacuous;
-    if (counted.first.empty() && (is_finding(result.kind) || result.kind == VerdictKind::skip))
-      counted.first = to_text(problem) + ": " + result.reason;
-  }
-  return counted;
+  return test::count_results(model, runtime, level, precision, seed, problems, 192,
+                             [&](const Asking& asking) { return proven_bound_of(asking, tensor); });
 }
 
 TEST(Blocks, AreRecognisedHoweverTheyAreSpelt) {

@@ -14,6 +14,7 @@
 #include "tests/graph/onnx_file.hpp"
 #include "tests/graph/runtimes.hpp"
 #include "tests/models/careless.hpp"
+#include "tests/models/counted.hpp"
 #include "tests/models/planted.hpp"
 
 namespace attest::models {
@@ -23,6 +24,7 @@ using graph::Type;
 using graph::test::attr;
 using graph::test::File;
 using test::Careless;
+using test::Counted;
 using test::Planted;
 
 const Law& law() { return law_named("proven-bound"); }
@@ -157,28 +159,10 @@ TEST(Parts, AreNoneThatLookAlike) {
 
 // ---- the law ---------------------------------------------------------------------------------------------------------------
 
-struct Counted {
-  int held = 0, failed = 0, skipped = 0, vacuous = 0;
-  std::string first;  // failure or skip
-};
-
 Counted asked(const graph::Model& model, Runtime& runtime, const std::string& level, const std::string& precision,
               std::uint64_t seed, std::uint64_t problems) {
-  const Part part = part_of_model(model);
-  const graph::Family family(*part.program);
-  Counted counted;
-  for (std::uint64_t number = 0; number < problems; ++number) {
-    const graph::Problem problem = family.draw(seed, number, 256);
-    Case one(part, family.feeds(problem), graph::precision_from_text(precision), problem.seed);
-    const LawResult result = ask(law(), {one, runtime, {level}});
-    counted.held += result.kind == VerdictKind::pass;
-    counted.failed += is_finding(result.kind);
-    counted.skipped += result.kind == VerdictKind::skip;
-    counted.vacuous += result.kind == VerdictKind::vacuous;
-    if (counted.first.empty() && (is_finding(result.kind) || result.kind == VerdictKind::skip))
-      counted.first = to_text(problem) + ": " + result.reason;
-  }
-  return counted;
+  return test::count_results(model, runtime, level, precision, seed, problems, 256,
+                             [](const Asking& asking) { return ask(law(), asking); });
 }
 
 // Sums one by one and in parts, functions off an ulp, flush to zero: none is blamed, and most results are judged.
