@@ -12,7 +12,7 @@
 
 #include "oracle/calibration.hpp"
 #include "oracle/call.hpp"
-#include "oracle/element.hpp"
+#include "oracle/full.hpp"
 #include "oracle/judged_rows.hpp"
 #include "oracle/outcome.hpp"
 #include "oracle/quick.hpp"
@@ -75,133 +75,6 @@ class Tally {
   bool all_wide_ = true;
   std::optional<Evidence> evidence_;
 };
-
-}  // namespace
-
-struct AttentionOracle::Full {
-  explicit Full(const AttentionOracle& oracle) : of(oracle), call(oracle.call_) { column.keep_heads(); }
-
-  const AttentionOracle& of;
-  const Call& call;
-  Row row;
-  Column column;
-  HeadFacts facts;
-  RowSpread spread;
-  Index facts_of = -1, row_of = -1, spread_of = -1;
-  std::array<RowSpread::Element, lane_count> elements;  // what is asked of the spread, whose memory serves again
-
-  // Of the head that r reads.
-  const HeadFacts& facts_for(const RowIndex& r) {
-    const Index head = call.head_number(r.b, r.h);
-    if (facts_of != head) facts = of.head_known_finite(head) ? HeadFacts{} : head_facts(call, r.b, call.kv_head(r.h));
-    facts_of = head;
-    return facts;
-  }
-  Row& at(const RowIndex& r) {
-    (void)facts_for(r);
-    const Index number = call.row_number(r);
-    if (row_of != number) row.evaluate(call, facts, r.b, r.h, r.i);
-    row_of = number;
-    return row;
-  }
-  Enclosure out(const RowIndex& r, Index c) { return saturated(column.evaluate(call, at(r), r.b, r.h, c)); }
-  Enclosure lse(const RowIndex& r) { return saturated(lse_enclosure_of(call, at(r))); }
-  // Toward zero, what overflows may end at the largest finite number: where infinities are permitted, finite values are too.
-  [[nodiscard]] Enclosure saturated(Enclosure e) const {
-    if (call.numbers.rounding == RoundingMode::directed && e.nonfinite_ok) e.undetermined = true;
-    return e;
-  }
-  // Of `row`, which is r.
-  void spread_row(const RowIndex& r) {
-    if (spread_of != row_of) spread.evaluate(call, row, r.b, r.h, r.i);
-    spread_of = row_of;
-  }
-  // Whether T says nothing of any element of a row.
-  bool left_out(const RowIndex& r) {
-    const Row& the_row = at(r);
-    if (the_row.kind != RowKind::ordinary || the_row.score_lost || !of.has_statistics_) return true;
-    spread_row(r);
-    return !spread.applies || spread.by_box || shares_largest_weight(call.numbers, the_row.a2, the_row.z_max);
-  }
-  // Evaluates an element for the statistical tier: false if that says nothing of it, or of `got` where it is given.
-  bool element_at(const RowIndex& r, Index c, Enclosure& rigorous, RowSpread::Element& element,
-                  double got = std::numeric_limits<double>::quiet_NaN()) {
-    rigorous = out(r, c);
-    if (row.kind != RowKind::ordinary || row.score_lost || rigorous.expect != Expect::number || rigorous.undetermined ||
-        (rigorous.zero_ok && got == 0) || !of.has_statistics_)
-      return false;
-    spread_row(r);
-    if (!spread.applies) return false;
-    RowSpread::element(row, column, rigorous.y, element);
-    return true;
-  }
-  std::optional<Spread> spread_at(const RowIndex& r, Index c, Enclosure& rigorous,
-                                  double got = std::numeric_limits<double>::quiet_NaN()) {
-    if (!element_at(r, c, rigorous, elements[0], got)) return {};
-    const Spread at = spread.of(call, row, elements[0]);
-    if (!std::isfinite(at.s + at.bias)) return {};  // a value that a narrower operand makes infinite
-    return at;
-  }
-  // Whether lambda_needed() says nothing of any element of a row.
-  bool has_no_spread(const RowIndex& r) {
-    const Row& the_row = at(r);
-    if (the_row.kind != RowKind::ordinary || the_row.score_lost) return true;
-    spread_row(r);
-    return !spread.applies;
-  }
-  // Whether it says no more than `lambda`, or nothing: most often seen at a small part of its cost.
-  bool needs_at_most(const RowIndex& r, Index c, const Rounding& round, double got, double lambda) {
-    const Row& the_row = at(r);
-    if (column.look_at(call, the_row, r.b, r.h, c) && spread.surely_holds(call, the_row, column, lambda, round, got))
-      return true;
-    Enclosure rigorous;
-    const std::optional<Spread> at = spread_at(r, c, rigorous, got);
-    return !at || spread.holds(row, column, rigorous.y, *at, lambda, round, got);
-  }
-  // What AttentionOracle::lambda_needed says.
-  double lambda_needed(const RowIndex& r, Index c, const Rounding& round, double got) {
-    Enclosure rigorous;
-    const std::optional<Spread> at = spread_at(r, c, rigorous, got);
-    if (!at) return std::numeric_limits<double>::quiet_NaN();
-    return spread.least_lambda(row, column, rigorous.y, *at, round, got);
-  }
-  // Of elements of one row, lane_count at most: the squares of error / s, by the whole of s; no_square of those that T leaves out.
-  void squares(const Tensor& out, const RowIndex& r, std::span<const Index> columns, std::span<double> to) {
-    const Format type = format_of(out.dtype());
-    struct Asked {
-      std::size_t at;
-      double got, y;
-    };
-    std::array<Asked, lane_count> asked;
-    std::size_t found = 0;
-    for (std::size_t n = 0; n < columns.size(); ++n) {
-      to[n] = no_square;
-      const double got = out.at(r.b, r.h, r.i, columns[n]);
-      if (!std::isfinite(got) || left_out(r)) continue;
-      Enclosure rigorous;
-      if (element_at(r, columns[n], rigorous, elements[found], got)) asked[found++] = {n, got, rigorous.y};
-    }
-    std::array<Spread, lane_count> spreads;
-    spread.of(call, row, std::span(elements).first(found), std::span(spreads).first(found));
-    for (std::size_t k = 0; k < found; ++k) {
-      const auto& [n, got, y] = asked[k];
-      const Spread& at = spreads[k];
-      if (!std::isfinite(at.s + at.bias)) continue;
-      const double error = std::max(0.0, std::fabs(got - y) - at.bias);
-      const double half_ulp = std::max(std::fabs(y) * unit_roundoff(type), half_smallest_subnormal(type));
-      const double unit = std::hypot(at.s, half_ulp / std::sqrt(3.0));
-      to[n] = (error / unit) * (error / unit);
-    }
-  }
-  // Whether the row's flags alone leave `got` undetermined, whatever its column.
-  bool undetermined_by_row(const RowIndex& r, double got) {
-    const Row& the_row = at(r);
-    return the_row.kind == RowKind::ordinary && facts.v_finite &&
-           (std::isfinite(got) ? the_row.finite_undetermined : the_row.nonfinite_ok);
-  }
-};
-
-namespace {
 
 // The tensors under judgement.
 struct Results {
@@ -281,12 +154,18 @@ class EmptyRows {
 
 // The n-th row of a block: what Quick accepts is counted, the rest is judged by `full()`. False if an element lies outside.
 template <class GetFull>
-bool judge_row(const GetFull& full, Tally& tally, const Results& results, const Quick& quick, Index n,
-               const RowIndex& r, Index columns) {
+bool judge_row(const GetFull& full, Tally& tally, const Results& results, Quick& quick, Index n, const RowIndex& r,
+               Index columns) {
   if (quick.accepts_row(n)) {
     tally.accept(columns);
   } else {
+    bool asked = false;
     for (Index c = 0; c < columns; ++c) {
+      // Before it is known that not all is wide, every enclosure has to be looked at.
+      if (!asked && !tally.all_wide()) {
+        full().accept_means(quick, n, r);
+        asked = true;
+      }
       if (quick.accepts(n, c))
         tally.accept(1);
       else if (full().undetermined_by_row(r, attest_load(&results.out, r.b, r.h, r.i, c)))
@@ -323,8 +202,8 @@ constexpr Index most_looked_at = 4096;
 template <class GetFull>
 void add_statistics(const GetFull& full, const Results& results, Quick* quick, Index n, const RowIndex& r,
                     Index columns, Statistics& statistics) {
-  const bool known = quick != nullptr && quick->has_spread(n);
-  if (known) {
+  bool known = quick != nullptr && quick->has_near(n);
+  if (known && quick->has_spread(n)) {
     if (!quick->spread(n).all_near && quick->most(n).keys >= static_cast<double>(many_keys)) {
       quick->look_at_sums();
       quick->find_near_by_sums(n);
@@ -338,16 +217,21 @@ void add_statistics(const GetFull& full, const Results& results, Quick* quick, I
   }
   if (statistics.largest_lambda > Statistics::stop_lambda) return;
   // How little one needs is nothing that anybody asks.
-  if (quick != nullptr && quick->is_near_by_mean(n)) {
-    statistics.largest_lambda = std::max(statistics.largest_lambda, Statistics::near_lambda);
-    return;
+  const auto enough_now = [&] { return std::max(statistics.largest_lambda, Statistics::near_lambda); };
+  if (quick != nullptr && (quick->is_near_by_mean(n) || (known && !quick->has_spread(n)))) {
+    statistics.largest_lambda = enough_now();
+    if (!known || quick->spread(n).all_near) return;
   }
   if (full().has_no_spread(r)) return;
+  if (quick != nullptr && full().find_near_by_means(*quick, n, r, enough_now())) {
+    statistics.largest_lambda = enough_now();
+    known = true;
+  }
   for (Index c = 0; c < columns; ++c) {
     if (statistics.largest_lambda > Statistics::stop_lambda || (known && quick->is_near(n, c))) continue;
     const double got = attest_load(&results.out, r.b, r.h, r.i, c);
     if (!std::isfinite(got)) continue;
-    const double enough = std::max(statistics.largest_lambda, Statistics::near_lambda);
+    const double enough = enough_now();
     if (full().needs_at_most(r, c, results.out_round, got, enough)) {
       statistics.largest_lambda = enough;
       continue;
@@ -386,10 +270,11 @@ Enclosure AttentionOracle::hull_enclosure(Index b, Index h, Index i, Index colum
 
 StatisticalEnclosure AttentionOracle::statistical_enclosure(Index b, Index h, Index i, Index column, double lambda) {
   Full& at = full();
-  Enclosure rigorous;
-  const std::optional<Spread> spread = at.spread_at({b, h, i}, column, rigorous);
+  const Enclosure rigorous = at.out({b, h, i}, column);
+  double y;
+  const std::optional<Spread> spread = at.spread_at({b, h, i}, column, y);
   if (!spread) return {};
-  const RowSpread::Interval interval = at.spread.interval(at.row, at.column, rigorous.y, *spread, lambda);
+  const RowSpread::Interval interval = at.spread.interval(at.row, at.column, y, *spread, lambda);
   return {true,
           at.spread.by_box,
           spread->s,
@@ -442,7 +327,7 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
   std::vector<Index> order(squares.size());
   std::iota(order.begin(), order.end(), Index{0});
   const auto bound = [&](Index n) { return squares[static_cast<std::size_t>(n)]; };
-  std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return bound(a) > bound(b); });
+  const auto comes_first = [&](Index a, Index b) { return bound(a) != bound(b) ? bound(a) > bound(b) : a < b; };
   // Rows are kept from one round to the next where they are few and short: a round may ask for a few elements of each of them.
   constexpr std::size_t most_kept = 1024;
   constexpr double kept_numbers = 1 << 22;  // of all keys that are kept
@@ -456,11 +341,12 @@ double AttentionOracle::second_look(const Tensor& out, double limit) {
     return *kept[row];
   };
   auto next = order.begin();
-  const auto last = std::find_if(next, order.end(), [&](Index n) { return bound(n) == no_square; });
+  const auto last = std::partition(next, order.end(), [&](Index n) { return bound(n) != no_square; });
   for (Index some = std::max<Index>(1, sample.count / 32);; some *= 2) {
     const double t = rms(squares);
     if (t <= limit || next == last) return t;
     const auto end = next + std::min<std::ptrdiff_t>(some, last - next);
+    if (end != last) std::nth_element(next, end, last, comes_first);
     std::sort(next, end);  // row by row
     by_row(sample, {next, end}, squares, [&](std::size_t row, std::span<const Index> columns, std::span<double> to) {
       full_of(row).squares(out, row_index(problem_, sample.rows[row]), columns, to);

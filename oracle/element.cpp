@@ -120,6 +120,26 @@ double largest_reach(const Call& call, const RowNumbers& row, double max_abs) {
   return reach;
 }
 
+const Row::Box* box_inside(const Call& call, Row& row, double max_abs) {
+  const Numbers& m = call.numbers;
+  if (row.kind != RowKind::ordinary || !row.facts.v_finite || m.operand_rounds || call.has_radii ||
+      row.finite_undetermined)
+    return nullptr;
+  const Row::OfColumns& of = of_columns(call, row);
+  // What is added around the box is finite, so that none of an enclosure's ends is NaN, in whatever unit.
+  constexpr double most = 1e200;
+  const double sum_abs = static_cast<double>(row.n) * max_abs;
+  const auto is_finite = [&](const Radius& r) { return r.x >= 0 && r.x + r.g * (max_abs + r.x) < most; };
+  for (int w = 0; w < of.count; ++w) {
+    if (!is_finite(radius_of(m, row, of.ways[w], of.grown[w], max_abs, 0, row.rho, sum_abs, max_abs, 1, true)))
+      return nullptr;
+    if (row.score_lost &&
+        !is_finite(radius(m, row, of.weight_sum, of.ways[w], max_abs, 0, row.rho_lost, sum_abs, max_abs, 1)))
+      return nullptr;
+  }
+  return of.count > 0 ? &row.box(call, of.ways[0].box) : nullptr;
+}
+
 bool fixed_by_row(const Call& call, const Row& row, Enclosure& out) {
   out.nonfinite_ok = row.nonfinite_ok;
   out.zero_ok = row.zero_ok;
@@ -234,6 +254,20 @@ Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index colum
   return out;
 }
 
+double Column::sum_of_products(const Row& row) const {
+  Lanes products = fill(0);
+  for (std::size_t t = 0; t < values().size(); t += lane_count) products += load(&row.p[t]) * load(&v_[t]);
+  return sum(products);
+}
+
+std::optional<double> Column::mean(const Call& call, Row& row, Index b, Index h, Index column) {
+  if (row.kind != RowKind::ordinary || looks_at_masked(call, row)) return {};
+  read(call, row, b, h, column);
+  const double largest = of_.max_abs / of_.unit;
+  if (!(largest < 1e200) || box_inside(call, row, largest) == nullptr) return {};
+  return sum_of_products(row) / of_.unit;
+}
+
 Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index column) {
   Enclosure out;
   if (fixed_by_row(call, row, out)) {
@@ -260,9 +294,7 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
   out.hull_lo = of_.hull_lo;
   out.hull_hi = of_.hull_hi;
 
-  Lanes mean = fill(0);
-  for (std::size_t t = 0; t < values().size(); t += lane_count) mean += load(&row.p[t]) * load(&v_[t]);
-  const double y = sum(mean);
+  const double y = sum_of_products(row);
   const double hull_lo = of_.hull_lo * of_.unit, hull_hi = of_.hull_hi * of_.unit;
   double lo = infinity, hi = -infinity, lost_lo = infinity, lost_hi = -infinity;
   bool proper = std::isfinite(y);

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <span>
 
 #include "oracle/attention.hpp"
@@ -23,6 +24,10 @@ class Column {
     return of_.finite && masked_finite_ && radius_.empty();
   }
 
+  // The reference alone of an element, where its values tell that evaluate() finds a finite number to be judged. The bits are those of
+  // Enclosure::y. What does not look at the ends of the interval need not make them.
+  std::optional<double> mean(const Call& call, Row& row, Index b, Index h, Index column);
+
   // Of the element last evaluated, or looked at: the attended values, in units of 1/unit(), padded to whole lanes.
   [[nodiscard]] std::span<const double> values() const noexcept { return {v_, static_cast<std::size_t>(padded_)}; }
   [[nodiscard]] const std::vector<double>& radii() const noexcept { return radius_; }  // empty where all are 0
@@ -38,6 +43,8 @@ class Column {
   [[nodiscard]] std::span<const Part> parts(const Call& call, const Row& row);
 
  private:
+  // sum p v, in units of 1/unit().
+  [[nodiscard]] double sum_of_products(const Row& row) const;
   void read(const Call& call, const Row& row, Index b, Index h, Index column);
   bool keep_head(const Call& call, Index b, Index kv_head);
   // Whether values of masked keys may matter: one that is not finite, or not as an operand, gives NaN times a weight of 0.
@@ -79,6 +86,10 @@ class Column {
 // Section 3: the largest (sign 1) or smallest (sign -1) mean of `values`, padded to whole lanes, over a box of weights, by
 // Dinkelbach's iteration from y, a mean or beyond the extreme. No mean lies past `hull`.
 double extreme_mean(const Row::Box& box, std::span<const double> values, double y, double sign, double hull);
+
+// A box of weights every mean over which lies in the enclosure of its column, that of any finite number of which section 5 has judged;
+// where no value of the head exceeds max_abs, at most 1e200. Null where that is not known.
+const Row::Box* box_inside(const Call& call, Row& row, double max_abs);
 
 // At least what section 4 adds on either side of the box in a row with these numbers, |v| <= max_abs.
 double largest_reach(const Call& call, const RowNumbers& row, double max_abs);

@@ -79,6 +79,10 @@ std::uint8_t inside_box(const AcceptRule& rule, const double* p, const double* l
                         Index keys, Index stride, const double* y, const double* out) {
   return widest([&](auto loops) { return loops.inside_box(rule, p, lo, hi, v, keys, stride, y, out); });
 }
+std::uint8_t inside_means(const MeanRule& rule, const double* p, const double* lo, const double* hi, const double* v,
+                          Index keys, Index stride, const double* out) {
+  return widest([&](auto loops) { return loops.inside_means(rule, p, lo, hi, v, keys, stride, out); });
+}
 double variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys) {
   return widest([&](auto loops) { return loops.variances(rule, z, bias, variance, keys); });
 }

@@ -34,6 +34,8 @@ struct Loops {
   static void box(const double* p, const double* d, double* lo, double* hi, Index keys);
   static std::uint8_t inside_box(const AcceptRule& rule, const double* p, const double* lo, const double* hi,
                                  const double* v, Index keys, Index stride, const double* y, const double* out);
+  static std::uint8_t inside_means(const MeanRule& rule, const double* p, const double* lo, const double* hi,
+                                   const double* v, Index keys, Index stride, const double* out);
   static double variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys);
   static SquareSums square_weights(const SquareRule& rule, const double* p, float* w, float* w2, Index keys);
   static void squares(const double* v, double scale, float* scaled, float* squared, Index count);

@@ -90,6 +90,18 @@ void box(const double* p, const double* d, double* lo, double* hi, Index keys);
 std::uint8_t inside_box(const AcceptRule& rule, const double* p, const double* lo, const double* hi, const double* v,
                         Index keys, Index stride, const double* y, const double* out);
 
+// For eight columns from `v`: bits of those whose out surely lies between the smallest and the largest mean of the values over weights
+// between lo and hi, once these are rounded. p, whose sum is 1, are weights among them, times a constant. `unit` and `tiny` as AcceptRule
+// has them.
+struct MeanRule {
+  double unit, tiny;
+  // Weights that are heavy beyond a number have a mean beyond it if the sum of weight * (value - number) is positive; by more than this
+  // share of the sum of weight * (|value - number| + |number|), so that extreme_mean(), which ends within 1e-15, says so too.
+  static constexpr double margin = 1e-10;
+};
+std::uint8_t inside_means(const MeanRule& rule, const double* p, const double* lo, const double* hi, const double* v,
+                          Index keys, Index stride, const double* out);
+
 // What follows serves the statistical tiers: lower bounds of s (docs/bounds.md, "Tiers two and three"), in float32 and in
 // units of u^2.
 
@@ -107,6 +119,7 @@ struct SquareRule {
 };
 struct SquareSums {
   double w, p2;
+  bool hides;  // whether a weight that counts for nothing has a variance that float32 does not hold
 };
 SquareSums square_weights(const SquareRule& rule, const double* p, float* w, float* w2, Index keys);
 

@@ -258,4 +258,22 @@ std::uint8_t Loops<L>::inside_box(const AcceptRule& rule, const double* p, const
   return bits_of(((balance > rounding * size) | (target <= side * mean)) & (abs(got) < lane_infinity));
 }
 
+template <class L>
+std::uint8_t Loops<L>::inside_means(const MeanRule& rule, const double* p, const double* lo, const double* hi,
+                                    const double* v, Index keys, Index stride, const double* out) {
+  L mean = fill<L>(0);
+  for (Index j = 0; j < keys; ++j) mean += p[j] * load<L>(v + j * stride);
+  const L got = load<L>(out), side = select(got >= mean, fill<L>(1), fill<L>(-1));
+  const L target = side * got - half_gap(got, mean, rule.unit, rule.tiny);
+  // A mean that is heavy beyond the target lies beyond it.
+  L balance = fill<L>(0), size = balance;
+  for (Index j = 0; j < keys; ++j) {
+    const L away = side * load<L>(v + j * stride) - target;
+    const L weight = select(away > 0.0, fill<L>(hi[j]), fill<L>(lo[j]));
+    balance += weight * away;
+    size += weight * (abs(away) + abs(target));
+  }
+  return bits_of(((balance >= MeanRule::margin * size) | (target <= side * mean)) & (abs(got) < lane_infinity));
+}
+
 }  // namespace attest::oracle::products

@@ -116,7 +116,7 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
   for (Index n = 0; n < count; ++n) accept(n, got_ + n * columns_);
   for (Index n = 0; n < count && at_once_; ++n) measure(n, got_ + n * columns_);
   for (Index n = 0; n < count && spreads_ != Spreads::none && !near_first_; ++n)
-    if (State& row = row_at(n); row.bounded && !row.has_spread) row.near_by_mean = near_by_mean_of(n);
+    if (State& row = row_at(n); row.bounded && !row.has_near) row.near_by_mean = near_by_mean_of(n);
   if (near_first_ && !near_by_mean(count)) look_closer(count);
   for (Index n = 0; n < count && attest_present(&lse); ++n) accept_lse(n, lse);
 }
@@ -300,7 +300,7 @@ void Quick::accept(Index n, const double* got) {
   State& row = row_at(n);
   std::uint8_t* bits = bits_ + n * groups_;
   if (!row.bounded || !v_finite_ || !(v_top_ < 1e200)) {
-    row.bounded = row.has_spread = false;
+    row.bounded = row.has_near = row.has_spread = false;
     std::fill_n(bits, groups_, std::uint8_t{0});
     return;
   }
@@ -343,6 +343,45 @@ void Quick::look_again(State& row, Index n, const double* got) {
                                                                    columns_, y_ + n * columns_ + c, got + c));
     row.all = row.all && bits == 0xff;
   }
+}
+
+// Sets the bits of elements that surely lie between means.
+void Quick::inside_means(Index n, const Weights& weights, std::uint8_t* bits) {
+  double *p = open_, *lo = lo_, *hi = hi_;
+  if (std::ssize(weights.keys) < call_.keys)
+    for (double* to : {p, lo, hi}) std::fill_n(to, call_.keys, 0.0);
+  for (std::size_t t = 0; t < weights.keys.size(); ++t) {
+    const Index j = weights.keys[t];
+    p[j] = weights.p[t];
+    lo[j] = weights.lo[t];
+    hi[j] = weights.hi[t];
+  }
+  const products::MeanRule rule{unit_roundoff(format_), format_ == Format::f64 ? 0 : half_smallest_subnormal(format_)};
+  for (Index group = 0; group < groups_; ++group) {
+    const Index c = group * lane_count;
+    if (bits[group] != 0xff)
+      bits[group] = static_cast<std::uint8_t>(
+          bits[group] | products::inside_means(rule, p, lo, hi, v_ + c, call_.keys, columns_, got_ + n * columns_ + c));
+  }
+}
+
+void Quick::accept_means(Index n, const Weights& weights) {
+  std::uint8_t* const bits = bits_ + n * groups_;
+  inside_means(n, weights, bits);
+  row_at(n).all = std::all_of(bits, bits + groups_, [](std::uint8_t set) { return set == 0xff; });
+}
+
+bool Quick::find_near_by_means(Index n, const Weights& weights) {
+  std::uint8_t* const near = near_ + n * groups_;
+  if (!has_near(n)) std::fill_n(near, groups_, std::uint8_t{0});
+  const auto count = [&] {
+    Index found = 0;
+    for (Index c = 0; c < call_.dv; ++c) found += is_near(n, c) ? 1 : 0;
+    return found;
+  };
+  const Index before = count();
+  inside_means(n, weights, near);
+  return count() > before;
 }
 
 bool Quick::proves_not_wide(Index n) const {

@@ -52,10 +52,11 @@ class Quick {
   [[nodiscard]] bool is_empty(Index n) const noexcept { return rows_[n].empty || rows_[n].closed_by_bias; }
   // That masks alone do.
   [[nodiscard]] bool is_masked(Index n) const noexcept { return rows_[n].empty; }
-  // Of the n-th row, if it `has_spread`: its share of T, and bits of the elements that need a lambda of at most
-  // near_lambda, with the largest that one of these may need.
+  // Of the n-th row, if it `has_near`: bits of the elements that need a lambda of at most near_lambda. If it `has_spread`, which T
+  // takes up, its share of T too, and the largest lambda that a near element may need.
+  [[nodiscard]] bool has_near(Index n) const noexcept { return rows_[n].has_near; }
   [[nodiscard]] bool has_spread(Index n) const noexcept { return rows_[n].has_spread; }
-  // Of a row that has no spread: that no element needs more than near_lambda, by its mean alone. False proves nothing.
+  // Of any other row: that no element needs more than near_lambda, by its mean alone. False proves nothing.
   [[nodiscard]] bool is_near_by_mean(Index n) const noexcept { return rows_[n].near_by_mean; }
   // What its row adds to Statistics::weights.
   [[nodiscard]] double weights(Index n) const noexcept { return rows_[n].weights; }
@@ -72,6 +73,19 @@ class Quick {
   void find_near_by_sums(Index n);
   // Whether T by the whole of s surely counts the elements of row n that are finite.
   [[nodiscard]] bool takes_part(Index n) const noexcept { return rows_[n].has_spread && rows_[n].takes_part; }
+  // A row by weights that somebody else knows: p, whose sum is 1, of its attended `keys`, and the ends of a box around them, times a
+  // constant.
+  struct Weights {
+    std::span<const Index> keys;
+    std::span<const double> p, lo, hi;
+  };
+  // Whether the next two may be asked of the rows of the last load(); and what no value of theirs exceeds.
+  [[nodiscard]] bool holds_values() const noexcept { return tiles_ == 1 && v_finite_ && v_top_ < 1e200; }
+  [[nodiscard]] double largest_value() const noexcept { return v_top_; }
+  // Accepts elements that surely lie between means over the box once these are rounded: that such means are inside is the caller's word.
+  void accept_means(Index n, const Weights& weights);
+  // Likewise makes elements near, beside those that are where the row `has_near`. Whether any but those are.
+  bool find_near_by_means(Index n, const Weights& weights);
   static constexpr double near_lambda = Statistics::near_lambda;
   static constexpr Index most_rows = 16;
 
@@ -89,10 +103,10 @@ class Quick {
     // scales, whatever the weights.
     double every, rounded, per_mean2;
   };
-  // One row. What is not said until it is `bounded`, or `has_spread`, is left from a row of another load() before that.
+  // One row. What is not said until it is `bounded`, or `has_near`, is left from a row of another load() before that.
   struct State {
     RowIndex at;
-    bool bounded, all, lse, has_spread, empty;
+    bool bounded, all, lse, has_near, has_spread, empty;
     bool by_top;  // bounded by top_
     bool near_by_mean, closed_by_bias;
     bool takes_part;              // see takes_part(), once look_at_sums() was asked
@@ -155,6 +169,7 @@ class Quick {
   // Of a row: its largest score, sum p, and sum p (1 - e^-d) over that; g as products::AcceptRule has it.
   [[nodiscard]] bool accepts_lse(double z_max, double mass, double gain, double g, double value, Format type) const;
   void look_again(State& row, Index n, const double* got);
+  void inside_means(Index n, const Weights& weights, std::uint8_t* bits);
   [[nodiscard]] bool leaves_out_value(Index n, double reach) const;
   [[nodiscard]] Index tile_size(Index tile) const noexcept {
     return std::min(tile_keys_, call_.keys - tile * tile_keys_);

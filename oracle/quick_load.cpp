@@ -143,8 +143,8 @@ void Quick::load_queries(std::span<const RowIndex> rows) {
   for (Index n = 0; n < std::ssize(rows); ++n) {
     State& row = row_at(n);
     row.at = rows[static_cast<std::size_t>(n)];
-    row.bounded = row.by_top = row.all = row.lse = row.has_spread = row.empty = row.near_by_mean = row.closed_by_bias =
-        false;
+    row.bounded = row.by_top = row.all = row.lse = row.has_near = row.has_spread = row.empty = row.near_by_mean =
+        row.closed_by_bias = false;
   }
   // Some rows beside each other, whose sums wait for none but their own.
   in_groups<4>(std::ssize(rows), [&]<int Rows>(Index first) {

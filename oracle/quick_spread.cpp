@@ -105,6 +105,7 @@ void Quick::vary(State& row, Index n, const double* z, const double* bias) {
   rule.constant += square(row.f->a2 * row.z_max) / 3;
   if (m.scaled_keys && m.softcap == 0) rule.constant += square(m.eta_scale * row.q_norm * slack / m.u_softmax);
   const double most = products::variances(rule, z, bias, w_ + n * stride_, stride_);
+  row.has_near = true;
   row.has_spread = largest_tau(row, most * square(m.u_softmax), k_) <= linear_limit &&
                    !shares_largest_weight(m, row.f->a2, row.z_max);
 }
@@ -140,7 +141,7 @@ Quick::MeanPart Quick::mean_part(const State& row, double p2, double undivided) 
 
 void Quick::square_row(Index n) {
   State& row = row_at(n);
-  if (!row.has_spread) return clear_spread(n);
+  if (!row.has_near) return clear_spread(n);
   const Numbers& m = call_.numbers;
   const ForCount& f = *row.f;
   const double keys = row.n, top = std::fabs(row.z_max);
@@ -160,8 +161,10 @@ void Quick::square_row(Index n) {
     one_sided += 4 * m.one_sided_exp;
   }
   // What a narrower operand loses of v is no part of s.
-  row.has_spread = row.e_most <= top + 1 && sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
-  if (!row.has_spread) return clear_spread(n);
+  row.has_near = row.e_most <= top + 1 && sums.w < 1e30 && undivided <= largest_undivided && !m.operand_rounds;
+  // A key whose weight is 0 may be off so far that T leaves the row out.
+  row.has_spread = row.has_spread && row.has_near && !sums.hides;
+  if (!row.has_near) return clear_spread(n);
 
   const double underflow =
       2 * f.root_n *
@@ -226,11 +229,11 @@ void Quick::add_moments(Index rows, Index tile) {
 
 void Quick::measure(Index n, const double* got) {
   State& row = row_at(n);
-  if (!row.has_spread) return;
+  if (!row.has_near) return;
   row.spread.scale = value_scale_;
   row.sums = products::spread(row.spread, y_ + n * columns_, first_ + n * columns_, second_ + n * columns_, got,
                               columns_, call_.dv, near_ + n * groups_);
-  if (spreads_ == Spreads::near) row.sums.squares = row.sums.finite = 0;
+  if (spreads_ == Spreads::near || !row.has_spread) row.sums.squares = row.sums.finite = 0;
 }
 
 bool Quick::near_by_mean(Index rows) {
@@ -238,7 +241,7 @@ bool Quick::near_by_mean(Index rows) {
   for (Index n = 0; n < rows; ++n) {
     State& row = row_at(n);
     if (!row.bounded) continue;
-    row.has_spread = true;
+    row.has_near = row.has_spread = true;
     row.sums = {.squares = 0, .finite = 0, .largest = near_limit, .all_near = true};
     all_near &= near_by_mean_of(n);
   }
@@ -261,7 +264,7 @@ void Quick::look_closer(Index rows) {
   scale_values(0);
   for (Index n = 0; n < rows; ++n) {
     State& row = row_at(n);
-    row.has_spread = false;
+    row.has_near = row.has_spread = false;
     if (!row.bounded) continue;
     if (call_.has_bias) read_rows(call_.bias, {&row.at, 1}, call_.keys, bias_, stride_);
     vary(row, n, z_ + n * stride_, call_.has_bias ? bias_ : nullptr);

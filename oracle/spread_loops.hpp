@@ -88,16 +88,19 @@ double Loops<L>::variances(const VarianceRule& rule, const double* z, const doub
 template <class L>
 SquareSums Loops<L>::square_weights(const SquareRule& rule, const double* p, float* w, float* w2, Index keys) {
   L sum_w = fill<L>(0), sum_p2 = sum_w;
+  typename L::Bits hides = sum_w != sum_w;
   for (Index j = 0; j < keys; j += lane_count) {
     const L weight = load<L>(p + j), p2 = zero_unless(weight > least_weight, weight * weight);
-    const L moved = p2 * widen(load<typename L::Floats>(w + j));
+    const L variance = widen(load<typename L::Floats>(w + j)),
+            moved = zero_unless(weight > least_weight, p2 * variance);
+    hides = hides | (~(weight > least_weight) & ~(variance < lane_infinity));
     const L carried = p2 * select(weight >= rule.least, fill<L>(rule.rounded), fill<L>(rule.every));
     store(w + j, narrow(moved));
     store(w2 + j, narrow(moved + carried));
     sum_w += moved;
     sum_p2 += p2;
   }
-  return SquareSums{sum(sum_w), sum(sum_p2)};
+  return SquareSums{sum(sum_w), sum(sum_p2), bits_of(hides) != 0};
 }
 
 template <class L>

@@ -15,6 +15,9 @@ constexpr double lost_squares = 0x1p-500;      // of the largest value: what squ
 constexpr double most_below = std::numeric_limits<double>::max();
 constexpr double most_tau = 1e150;  // whose square is finite
 
+// Whether keys share errors of the query.
+bool shares_factors(const Numbers& m) { return m.scaled_queries || m.operand_rounds; }
+
 // How far off tanh may be one way, beyond the rounding of its result, relatively.
 double one_sided_tanh(const Numbers& m) { return 2 * m.arithmetic.tanh_ulp * m.u_cap; }
 
@@ -79,12 +82,20 @@ double RowSpread::own_variance(const Call& call, const Row& row, const KeyScore&
 }
 
 void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Index i) {
+  evaluate_weights(call, row, b, h, i);
+  evaluate_sums(call, row);
+}
+
+void RowSpread::evaluate_weights(const Call& call, const Row& row, Index b, Index h, Index i) {
   const Numbers& m = call.numbers;
   widened_by_ = -1;
+  knows_sums_ = false;
   const auto n = static_cast<std::size_t>(row.n);
   const auto stride = static_cast<std::size_t>(padded(call.d));
+  constexpr std::size_t some = lane_count;
+  const bool keeps_keys = shares_factors(m);
   query_.assign(stride, 0);
-  keys_.resize(n * stride);
+  keys_.resize((keeps_keys ? n : some) * stride);
   read_row(call.q, b, h, i, call.d, query_.data());
   query_norm_ = norm(query_);
 
@@ -95,16 +106,15 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   tau1.assign(row.p.size(), 0);
   for (std::vector<double>* of_keys : {&raw_, &bias_, &capped_}) of_keys->assign(n, 0);
   // Eight keys at a time, whose products lie beside each other.
-  constexpr std::size_t some = lane_count;
   const auto width = static_cast<std::size_t>(call.d);
-  std::vector<double> products(width * some);
+  products_.resize(width * some);
   std::array<Prefixes, lane_count> sums_of;
   double largest_tau = 0;
   for (std::size_t t = 0; t < n; ++t) {
-    double* key = keys_.data() + t * stride;
+    double* const key = keys_.data() + (keeps_keys ? t : t % some) * stride;
     if (t % some == 0) {
       const std::size_t count = std::min(some, n - t);
-      if (count < some) std::fill(products.begin(), products.end(), 0);
+      if (count < some) std::fill(products_.begin(), products_.end(), 0);
       for (std::size_t k = 0; k < count; ++k) {
         double* const one = key + k * stride;
         read_row(call.k, b, call.kv_head(h), row.keys[t + k], call.d, one);
@@ -113,9 +123,9 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
       std::array<double, some> qk{};  // beside each other, so that no sum waits for itself
       for (std::size_t c = 0; c < width; ++c)
         for (std::size_t k = 0; k < count; ++k)
-          qk[k] += products[c * some + k] = query_[c] * key[k * stride + c] * m.scale;
+          qk[k] += products_[c * some + k] = query_[c] * key[k * stride + c] * m.scale;
       for (std::size_t k = 0; k < count; ++k) raw_[t + k] = qk[k];
-      prefixes_of_eight(products.data(), width, sums_of);
+      prefixes_of_eight(products_.data(), width, sums_of);
     }
     const double qk = raw_[t];
     const Prefixes& sums = sums_of[t % some];
@@ -139,6 +149,14 @@ void RowSpread::evaluate(const Call& call, const Row& row, Index b, Index h, Ind
   relative_rounding_ = m.u_weights + (roundings + 2) * m.u_pv + roundings * m.u_softmax + 3 * m.c_div * m.u_final +
                        m.u_partial + (normalises_first_ ? m.c_div * m.u_softmax : 0);
   applies = undivided_.roundings + undivided_.one_sided <= largest_undivided;
+}
+
+void RowSpread::evaluate_sums(const Call& call, const Row& row) {
+  if (knows_sums_) return;
+  knows_sums_ = true;
+  const Numbers& m = call.numbers;
+  const auto n = static_cast<std::size_t>(row.n);
+  const double roundings = static_cast<double>(row.n) + rescales_;
   sort_into_bins(m, row);
   if (m.softcap > 0) by_capped_ = sorted_by(capped_, n);
 
@@ -304,7 +322,7 @@ RowSpread::KeySums<Number> RowSpread::over_keys(const Numbers& m, const Row& row
 double RowSpread::of_shared_factors(const Numbers& m, const Row& row, const Element& e,
                                     const KeySums<double>& sums) const {
   double variance = 0;
-  if (m.scaled_queries || m.operand_rounds) {
+  if (shares_factors(m)) {
     const double scaling = m.scaled_queries ? 2 * square(m.u_scale) + square(m.u_entered) : 0;
     const double tiny = m.scaled_queries ? square(m.eta_scale) * m.mu + square(m.eta_entering) : 0;
     const double relative = std::sqrt((scaling + square(m.u_operand)) / 3) * m.scale;

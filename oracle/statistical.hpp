@@ -34,6 +34,10 @@ inline bool shares_largest_weight(const Numbers& m, double a2, double z_max) {
 class RowSpread {
  public:
   void evaluate(const Call& call, const Row& row, Index b, Index h, Index i);
+  // The same in two steps. What the weights are off by is enough for box(), and for the fields below; all else asks of the sums, too,
+  // which are evaluated once.
+  void evaluate_weights(const Call& call, const Row& row, Index b, Index h, Index i);
+  void evaluate_sums(const Call& call, const Row& row);
 
   // One element, by keys.
   struct Element {
@@ -65,6 +69,11 @@ class RowSpread {
   // `column`. False proves nothing.
   bool surely_holds(const Call& call, const Row& row, const Column& column, double lambda, const Rounding& round,
                     double got);
+  // Weights every mean over which lies in interval() at `lambda`: where the row is judged by_box.
+  const Row::Box& box(const Row& row, double lambda) {
+    widen(row, lambda);
+    return box_;
+  }
   // Whether interval() at `lambda`, its ends rounded, holds `got`.
   bool holds(const Row& row, const Column& column, double y, Spread spread, double lambda, const Rounding& round,
              double got);
@@ -144,7 +153,8 @@ class RowSpread {
   bool some_underflow_ = false;   // may_underflow() of some key, where exp may make a number of nothing
   double weight_unit_ = 1;        // of a weight as it is rounded, over that of p
   double weight_squares_ = 0, weight_prefixes_ = 0;
-  std::vector<double> query_, keys_;  // keys_ row by row, padded(d) apart
+  std::vector<double> query_, keys_,
+      products_;  // keys_ row by row, padded(d) apart: all that are asked for later, or some
   std::vector<double> raw_, bias_,
       capped_;  // of each key: the score before softcap and bias, the bias, what tanh is asked of
   std::vector<Index> order_, bin_ends_;            // keys by score, and where each bin ends in that order
@@ -152,6 +162,7 @@ class RowSpread {
   std::vector<Index> by_capped_;                   // keys by capped_
   std::vector<double> width_, together_;
   Row::Box box_;
+  bool knows_sums_ = false;
   double widened_by_ = -1;  // the lambda of box_; negative: it is another row's
 };
 

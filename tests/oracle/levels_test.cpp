@@ -38,6 +38,11 @@ class Levels : public ::testing::TestWithParam<std::size_t> {
  protected:
   const NamedPolicy& named = named_policies()[GetParam()];
   const Format dtype = named.policy[Stage::storage];
+
+  // Outputs on the edges of their intervals, a step inside and a step outside, and NaN and infinities among them: of contracts of every
+  // variant, n-th by n-th, and of the problem that draw(n) gives.
+  template <class Draw>
+  void agree_on_the_edges(int count, const Draw& draw, Totals& totals);
 };
 
 TEST_P(Levels, AgreeOnKernelsSoundAndFaulty) {
@@ -89,13 +94,12 @@ TEST_P(Levels, KeepNothingThatChangesAnEnclosure) {
   EXPECT_GE(elements, 200);
 }
 
-// Outputs on the edges of their intervals, a step inside and a step outside, and NaN and infinities among them.
-TEST_P(Levels, AgreeOnTheEdges) {
-  Totals totals;
+template <class Draw>
+void Levels::agree_on_the_edges(int count, const Draw& draw, Totals& totals) {
   std::uint64_t key = GetParam() + 1;
-  for (int n = 0; n < 600; ++n) {
+  for (int n = 0; n < count; ++n) {
     const Contract contract = emulator::draw_any_contract(named.policy, n % emulator::all_variants);
-    const Problem problem = testing::draw_problem(dtype, static_cast<std::uint64_t>(n) * 131 + GetParam());
+    const Problem problem = draw(n);
     const Inputs inputs = materialise(problem);
     Tensor out = make_out(problem), lse = make_lse(problem);
     oracle::AttentionOracle oracle(contract, problem, inputs);
@@ -126,7 +130,32 @@ TEST_P(Levels, AgreeOnTheEdges) {
     expect_same(contract, problem, inputs, out, lse, totals);
     if (HasFailure()) return;
   }
+}
+
+TEST_P(Levels, AgreeOnTheEdges) {
+  Totals totals;
+  const auto any = [&](int n) {
+    return testing::draw_problem(dtype, static_cast<std::uint64_t>(n) * 131 + GetParam());
+  };
+  agree_on_the_edges(600, any, totals);
   EXPECT_GE(totals.elements, 10'000);
+  EXPECT_GE(totals.fails, 20);
+}
+
+// Rows beyond what the quick levels bound, with others among them: scores at the end of their format, whose weights the full formulas know,
+// and elements that lie between means over these.
+TEST_P(Levels, AgreeOnTheEdgesOfRowsWithoutQuickBounds) {
+  Totals totals;
+  const auto hard = [&](int n) {
+    Problem problem = testing::draw_problem(dtype, static_cast<std::uint64_t>(n) * 151 + GetParam());
+    constexpr Bias biases[] = {Bias::lowest, Bias::empty_lowest};
+    if (n % 4 != 0) problem.bias = biases[n % 2];
+    if (n % 4 == 0 || n % 7 == 0) problem.values = n % 8 == 0 ? Values::ends : Values::huge;
+    if (n % 5 == 0) problem.scale = 0x1p+13;
+    return problem;
+  };
+  agree_on_the_edges(300, hard, totals);
+  EXPECT_GE(totals.elements, 2'000);
   EXPECT_GE(totals.fails, 20);
 }
 

@@ -129,6 +129,8 @@ std::vector<double> run(std::uint64_t seed) {
   Loops<L>::box(z.data(), e.data(), lo.data(), hi.data(), keys);
   const std::uint8_t inside =
       Loops<L>::inside_box(accept, z.data(), lo.data(), hi.data(), v.data(), keys, columns, y.data(), got.data());
+  const std::uint8_t between =
+      Loops<L>::inside_means({0x1p-11, 0x1p-25}, z.data(), lo.data(), hi.data(), v.data(), keys, columns, got.data());
   for (const auto* values : {&z, &e, &m, &y, &reach, &lo, &hi}) append(all, *values);
   // Of the full formulas: scores that end in -inf, and series of eight.
   std::vector<double> scores_of = some(seed + 5, keys, 20), full_lo(keys), full_hi(keys), p(keys),
@@ -152,7 +154,7 @@ std::vector<double> run(std::uint64_t seed) {
   append(all, std::vector<double>{scores.z_max, scores.n, largest, weights.mass, weights.gain, squares.w, squares.p2,
                                   sums.squares, sums.finite, sums.largest, double(sums.all_near), double(all_by_mean)});
   for (const auto& bits : {accepted, near, by_mean}) all.insert(all.end(), bits, bits + columns / lane_count);
-  all.push_back(inside);
+  append(all, std::vector<double>{double(inside), double(between), double(squares.hides)});
   std::vector<double> turned(columns * lane_count);
   Loops<L>::turn_eight(v.data(), columns, columns, turned.data(), lane_count);
   append(all, turned);
@@ -188,6 +190,49 @@ TEST(Loops, GiveTheSameBitsWithAvx512) {
 #else
   GTEST_SKIP() << "built for one instruction set";
 #endif
+}
+
+// Elements a little within the extremes of the mean over a box of weights lie inside, and those a little beyond what rounds to one do not.
+TEST(Loops, FindElementsBetweenMeans) {
+  constexpr double unit = 0x1p-24, tiny = 0x1p-150;
+  int inside = 0, outside = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    std::vector<double> z = some(seed, keys, 4), widths = some(seed + 1, keys, seed % 3 == 0 ? 1e-9 : 3);
+    for (double& width : widths) width = std::fabs(width);
+    if (seed % 5 == 0) widths[1] = 1e30, z[2] = -1e30;  // may be anything; counts for nothing
+    std::vector<double> p(keys), lo(keys), hi(keys), column(keys), got(lane_count), v(keys * lane_count);
+    const double mass = weights(z.data(), 4, p.data(), keys);
+    for (double& weight : p) weight /= mass;
+    (void)ends({4, 0, 0}, z.data(), widths.data(), lo.data(), hi.data(), keys);
+    v = some(seed + 2, keys * lane_count, 2);
+    const double steps[lane_count] = {-1e-2, -1e-3, -1e-6, -1e-8, 1e-2, 1e-3, 1e-6, 0};
+    for (const double side : {-1.0, 1.0}) {
+      for (int c = 0; c < lane_count; ++c) {
+        double y = 0;
+        for (Index j = 0; j < keys; ++j) {
+          column[static_cast<std::size_t>(j)] = v[static_cast<std::size_t>(j * lane_count + c)];
+          y += p[static_cast<std::size_t>(j)] * column[static_cast<std::size_t>(j)];
+        }
+        const double extreme = extreme_mean(lo.data(), hi.data(), column.data(), keys, y, side, side * 10);
+        // Well within, or beyond by more than half an ulp: the last one by hardly more.
+        const double step = steps[c] != 0 ? steps[c] : 1.05 * unit * std::fabs(extreme);
+        got[static_cast<std::size_t>(c)] = extreme + side * step;
+      }
+      const std::uint8_t bits =
+          inside_means({unit, tiny}, p.data(), lo.data(), hi.data(), v.data(), keys, lane_count, got.data());
+      for (int c = 0; c < lane_count; ++c) {
+        const bool found = (bits >> c & 1) != 0, beyond = steps[c] >= 0;
+        EXPECT_FALSE(found && beyond) << "seed " << seed << " lane " << c;
+        // A narrow box has no room for the larger steps within.
+        if (!beyond && seed % 3 != 0) {
+          EXPECT_TRUE(found) << "seed " << seed << " lane " << c;
+        }
+        ++(found ? inside : outside);
+      }
+    }
+  }
+  EXPECT_GT(inside, 1000);
+  EXPECT_GT(outside, 1000);
 }
 
 // What a grid says is what its numbers say one by one, subnormal ones, zeros, infinities and NaN among them.

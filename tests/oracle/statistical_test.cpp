@@ -9,6 +9,10 @@
 
 #include "core/inputs.hpp"
 #include "oracle/attention.hpp"
+#include "oracle/call.hpp"
+#include "oracle/quick.hpp"
+#include "tests/oracle/same_verdict.hpp"
+#include "tests/oracle/trial.hpp"
 
 namespace attest {
 namespace {
@@ -184,6 +188,42 @@ TEST(Statistical, RoundingsOfManyKeysAreNotCountedTwice) {
   const auto needs = [&](double got) { return oracle.lambda_needed(0, 0, 0, 0, Format::bf16, got); };
   EXPECT_GT(needs(-0x1.b4p-6), oracle::Statistics::stop_lambda);
   EXPECT_LT(needs(-0x1.bcp-6), 1);  // all keys
+}
+
+// A bias that closes a key by a finite number leaves it no weight, of which nobody knows how far it is off: a box judges the row, and T
+// leaves it out. What the other keys lose tells which elements are near all the same, without the full formulas.
+TEST(Statistical, KeysOfNoWeightHideNoElementThatIsNear) {
+  const Problem problem =
+      problem_from_text("op=attention b=1 hq=1 hkv=1 lq=8 lk=64 d=8 dv=16 dtype=f32 bias=alibi values=normal:1 seed=5");
+  testing::Trial run(problem, contract_for(policy_for(Format::f32)), [](Inputs& inputs) {
+    for (Index j = 0; j < 64; ++j)
+      for (Index i = 0; i < 8; ++i) inputs.bias.set(0, 0, i, j, j == 5 ? -largest_finite(Format::f32) : 0);
+  });
+  const auto ask = [&] {
+    oracle::Statistics statistics;
+    const Verdict verdict =
+        oracle::AttentionOracle(run.contract, run.problem, run.inputs).judge(run.out, run.lse, &statistics);
+    EXPECT_EQ(verdict.kind, VerdictKind::pass);
+    EXPECT_EQ(statistics.elements, 0);
+    return statistics.largest_lambda;
+  };
+  EXPECT_LE(ask(), oracle::Statistics::near_lambda);
+  const oracle::Call call(run.contract, run.problem, run.inputs);
+  oracle::Quick quick(call, Format::f32, oracle::Quick::Spreads::near_and_t);
+  for (Index i = 0; i < 8; ++i) {
+    const RowIndex row{0, 0, i};
+    quick.load({&row, 1}, run.out.view(), run.lse.view());
+    EXPECT_TRUE(quick.has_near(0) && !quick.has_spread(0) && quick.spread(0).all_near) << i;
+  }
+
+  oracle::AttentionOracle oracle(run.contract, run.problem, run.inputs);
+  const oracle::StatisticalEnclosure e = oracle.statistical_enclosure(0, 0, 3, 7, oracle::Statistics::near_lambda);
+  ASSERT_TRUE(e.applies && e.by_box);
+  const double edge = round_to(Format::f32, e.hi);
+  run.out.set(0, 0, 3, 7, edge);
+  EXPECT_LE(ask(), oracle::Statistics::near_lambda);
+  run.out.set(0, 0, 3, 7, testing::neighbour(Format::f32, edge, true));
+  EXPECT_GT(ask(), oracle::Statistics::near_lambda);
 }
 
 }  // namespace
