@@ -405,9 +405,9 @@ Verdict AttentionOracle::judge_slowly(const Tensor& out, const Tensor& lse) {
 
 namespace {
 
-// Whether the weights of the rows that differ lie on fewer keys than T takes.
-bool few_weights(const Problem& problem, std::size_t rows, const Statistics& statistics) {
-  return statistics.weights * static_cast<double>(distinct_rows(problem)) < least_weights * static_cast<double>(rows);
+// The weights of the rows that differ, each of which has an error of its own.
+double distinct_weights(const Problem& problem, std::size_t rows, const Statistics& statistics) {
+  return statistics.weights * static_cast<double>(distinct_rows(problem)) / static_cast<double>(rows);
 }
 
 }  // namespace
@@ -488,7 +488,10 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
     }
   }
   heads_finite_ = heads_finite_ || heads_finite;
-  if (statistics != nullptr && few_weights(problem_, rows.size(), *statistics)) statistics->elements = 0;
+  if (statistics != nullptr) {
+    statistics->errors = rows.size() > 0 ? distinct_weights(problem_, rows.size(), *statistics) : 0;
+    if (statistics->errors < least_weights) statistics->elements = 0;
+  }
   return tally.open() ? judge_slowly(out, lse) : tally.verdict();
 }
 

@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/field.hpp"
 #include "core/json_text.hpp"
+#include "oracle/oracle.hpp"
 
 namespace attest::oracle {
 
@@ -83,6 +84,12 @@ Index judged_row_count(const Problem& p) {
 std::optional<double> largest_t(const CalibrationCell& cell) {
   if (cell.results < least_results) return std::nullopt;
   return std::max(least_limit, t_margin * cell.t);
+}
+
+double largest_t(double t, const Statistics& statistics) {
+  constexpr double once_in_10_6 = 4.753;  // standard deviations
+  const double part = 2 / (9 * std::min(statistics.errors, static_cast<double>(statistics.elements)));
+  return std::max(t, std::pow(1 - part + once_in_10_6 * std::sqrt(part), 1.5));
 }
 
 namespace {

@@ -12,6 +12,8 @@
 
 namespace attest::oracle {
 
+struct Statistics;
+
 // T (tier three) is asked of results that have at least so many elements.
 inline constexpr Index least_elements = 48;
 // And so of rows whose weights lie on few keys: the error of one score is that of all columns.
@@ -53,6 +55,10 @@ struct Thresholds {
 // How many of the judged rows differ in their weights, by the problem alone: where q, keys, masks and lengths are the same for
 // all samples, heads or queries, so are the weights.
 Index distinct_rows(const Problem& problem);
+
+// The largest T that a result may have: `t` of its class (Thresholds), but no less than what T, of so many independent errors, passes
+// once in 10^6 results of which every error is as large as s says. By Wilson and Hilferty's approximation of chi-squared (1931).
+double largest_t(double t, const Statistics& statistics);
 
 // The class of a problem: its distribution of values, and how few distinct rows it has, whose columns share errors: "normal",
 // "normal+rows4" (fewer than 32), "normal+rows1" (fewer than 4).

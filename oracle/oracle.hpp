@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -48,6 +49,8 @@ struct Statistics {
   double squares = 0;
   Index elements = 0;
   double weights = 0;  // that count: of a row (sum p)^2 / sum p^2, all keys where they are alike, 1 where one is open
+  // How many independent errors make T, at least: weights of rows that differ. Infinite where nobody counts them.
+  double errors = std::numeric_limits<double>::infinity();
   [[nodiscard]] double t() const { return elements > 0 ? std::sqrt(squares / static_cast<double>(elements)) : 0; }
 
   static constexpr double near_lambda = 4, stop_lambda = 5;

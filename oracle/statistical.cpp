@@ -157,20 +157,16 @@ void RowSpread::evaluate_sums(const Call& call, const Row& row) {
   const Numbers& m = call.numbers;
   const auto n = static_cast<std::size_t>(row.n);
   const double roundings = static_cast<double>(row.n) + rescales_;
-  sort_into_bins(m, row);
+  order_ = sorted_by(row.z, n);
   if (m.softcap > 0) by_capped_ = sorted_by(capped_, n);
 
   const Prefixes weights = prefixes({row.p.data(), n});
   weight_unit_ = normalises_first_ ? 1 : row.mass;
   const double weight_noise = 2 * (m.c_exp + (std::sqrt(roundings) + 2) * m.u_softmax);  // of exp and of the sum
-  of_weights_.clear();
-  of_quotients_.clear();
-  if (m.weights_round) find_midpoints(row, {m.u_weights, m.eta_weights, weight_unit_}, weight_noise, of_weights_);
-  if (normalises_first_ && m.division_noise() > 1)
-    find_midpoints(row, {m.u_softmax, m.eta_softmax, 1}, weight_noise, of_quotients_);
   // The largest weight is 1 but for a rounded shift, where underflows then count for more.
   const double shift_error = 2 * m.u_softmax * row.z_top;
   shortfall_ = shift_error < 0.01 ? 1 : std::exp(bounded(shift_error));
+  sort_into_bins(m, row, weight_noise);
   smallest_weight_ = 2 * m.eta_weights * shortfall_;
   some_underflow_ = false;
   for (std::size_t t = 0; m.exp_of_nothing && t < n && !some_underflow_; ++t)
@@ -199,19 +195,41 @@ RowSpread::Undivided RowSpread::undivided_error(const Numbers& m, const Row& row
   return {all - one_sided, one_sided};
 }
 
-// Keys whose scores are as good as equal have weights that round alike.
-void RowSpread::sort_into_bins(const Numbers& m, const Row& row) {
-  order_ = sorted_by(row.z, static_cast<std::size_t>(row.n));
-  const auto score = [&](Index t) { return row.z[static_cast<std::size_t>(t)]; };
-  const double width = m.u_weights > 0 ? m.u_weights / 2 : 8 * m.u_softmax;
-  bin_ends_.clear();
-  double first = score(order_.front());
+// Bins of keys whose scores lie no further above the least of them, t, than width(t).
+template <class Width>
+void RowSpread::sort_into(Bins& bins, const Row& row, const Width& width) const {
+  const auto key = [&](std::size_t at) { return static_cast<std::size_t>(order_[at]); };
+  bins.ends.clear();
+  bins.more.clear();
+  std::size_t first = key(0);
+  double most = width(first);
   for (std::size_t at = 0; at < order_.size(); ++at) {
-    if (!(score(order_[at]) - first > width)) continue;
-    bin_ends_.push_back(static_cast<Index>(at));
-    first = score(order_[at]);
+    if (!(row.z[key(at)] - row.z[first] > most)) continue;
+    bins.ends.push_back(static_cast<Index>(at));
+    first = key(at);
+    most = width(first);
   }
-  bin_ends_.push_back(row.n);
+  bins.ends.push_back(row.n);
+}
+
+// Keys whose scores are as good as equal have weights that round alike. Among subnormals, whose ulp is a larger share of them, so have
+// others.
+void RowSpread::sort_into_bins(const Numbers& m, const Row& row, double weight_noise) {
+  const double alike = m.u_weights > 0 ? m.u_weights / 2 : 8 * m.u_softmax;
+  const auto grid_at = [&](std::size_t t, double eta, double size) {
+    const double number = row.p[t] * size;
+    return number > 0 ? std::max(alike, eta / number / 2) : alike;
+  };
+  sort_into(of_scores_, row, [&](std::size_t) { return alike; });
+  sort_into(of_exps_, row, [&](std::size_t t) { return grid_at(t, row.rescaled * shortfall_, row.mass); });
+  if (m.weights_round) {
+    sort_into(of_weights_, row, [&](std::size_t t) { return grid_at(t, m.eta_weights * shortfall_, weight_unit_); });
+    find_midpoints(row, {m.u_weights, m.eta_weights, weight_unit_}, weight_noise, of_weights_);
+  }
+  if (normalises_first_) {
+    sort_into(of_quotients_, row, [&](std::size_t t) { return grid_at(t, m.eta_softmax, 1); });
+    if (m.division_noise() > 1) find_midpoints(row, {m.u_softmax, m.eta_softmax, 1}, weight_noise, of_quotients_);
+  }
 }
 
 template <class Number>
@@ -227,32 +245,31 @@ RowSpread::Terms<double> RowSpread::terms_of(const Element& e) {
 }
 
 // The variance of errors of size term(t), independent but in a bin, where they may be anything between independent and alike;
-// times of_bins, if given: what a bin's variance is more.
+// times `more`, if given: what a bin's variance is more.
 template <class Number, class Term>
-Number RowSpread::binned(Term&& term, std::span<const double> of_bins) const {
+Number RowSpread::binned(std::span<const Index> ends, std::span<const double> more, Term&& term) const {
   Number variance = 0.0;
   Index at = 0;
-  for (std::size_t bin = 0; bin < bin_ends_.size(); ++bin) {
+  for (std::size_t bin = 0; bin < ends.size(); ++bin) {
     Number total = 0.0, squares = 0.0;
-    for (; at < bin_ends_[bin]; ++at) {
+    for (; at < ends[bin]; ++at) {
       const Number x = term(static_cast<std::size_t>(order_[static_cast<std::size_t>(at)]));
       total += x;
       squares += x * x;
     }
-    variance += larger(squares, total * total) * (of_bins.empty() ? 1 : of_bins[bin]);
+    variance += larger(squares, total * total) * (more.empty() ? 1 : more[bin]);
   }
   return variance;
 }
 
 // How much more the variance of roundings is in each bin: in one whose weights lie about a midpoint of two neighbours each is off
 // by half an ulp, to either side, three times the variance of errors that may be anything. Weights near 1/255 are such in bf16.
-void RowSpread::find_midpoints(const Row& row, const Grid& grid, double weight_noise,
-                               std::vector<double>& of_bins) const {
+void RowSpread::find_midpoints(const Row& row, const Grid& grid, double weight_noise, Bins& bins) const {
   const auto key = [&](Index at) { return static_cast<std::size_t>(order_[static_cast<std::size_t>(at)]); };
-  of_bins.assign(bin_ends_.size(), 1);
+  bins.more.assign(bins.ends.size(), 1);
   Index first = 0;
-  for (std::size_t bin = 0; bin < bin_ends_.size(); first = bin_ends_[bin++]) {
-    const Index end = bin_ends_[bin];
+  for (std::size_t bin = 0; bin < bins.ends.size(); first = bins.ends[bin++]) {
+    const Index end = bins.ends[bin];
     if (end - first < 2) continue;
     const double low = row.p[key(first)] * grid.size, high = row.p[key(end - 1)] * grid.size, centre = (low + high) / 2;
     if (!(low > 0)) continue;
@@ -262,44 +279,40 @@ void RowSpread::find_midpoints(const Row& row, const Grid& grid, double weight_n
     for (Index at = first; at < end; ++at) noise = std::max(noise, tau[key(at)] + tau1[key(at)]);
     const double reach = (high - low) / 2 + high * (4 * noise + weight_noise);
     const double off = std::fabs(centre - (std::floor(centre / ulp) + 0.5) * ulp);
-    if (reach < 0.25 * ulp && off <= reach) of_bins[bin] = 3;
+    if (reach < 0.25 * ulp && off <= reach) bins.more[bin] = 3;
   }
 }
 
 // What every key's own score and weight contribute.
 template <class Number>
 Number RowSpread::of_scores_and_weights(const Numbers& m, const Row& row, const Terms<Number>& e) const {
-  Number variance = binned<Number>([&](std::size_t t) { return e.at(e.moved, t) * tau[t]; });
+  Number variance = binned<Number>(of_scores_.ends, {}, [&](std::size_t t) { return e.at(e.moved, t) * tau[t]; });
   if (m.weights_round)
-    variance += binned<Number>(
-        [&](std::size_t t) -> Number {
-          const double weight = row.p[t] * weight_unit_;
-          if (weight < smallest_weight_) return 0.0;  // lost: part of the bias
-          const double r = std::max(m.u_weights, m.eta_weights * shortfall_ / weight) / std::sqrt(3.0);
-          return e.at(e.carried, t) * std::min(r, 1.0);
-        },
-        of_weights_);
+    variance += binned<Number>(of_weights_.ends, of_weights_.more, [&](std::size_t t) -> Number {
+      const double weight = row.p[t] * weight_unit_;
+      if (weight < smallest_weight_) return 0.0;  // lost: part of the bias
+      const double r = std::max(m.u_weights, m.eta_weights * shortfall_ / weight) / std::sqrt(3.0);
+      return e.at(e.carried, t) * std::min(r, 1.0);
+    });
   // Quotients round one by one, those of equal weights alike.
   if (normalises_first_)
-    variance += binned<Number>(
-        [&](std::size_t t) { return e.at(e.carried, t) * m.c_div * m.u_softmax / std::sqrt(m.division_noise()); },
-        of_quotients_);
+    variance += binned<Number>(of_quotients_.ends, of_quotients_.more, [&](std::size_t t) {
+      return e.at(e.carried, t) * m.c_div * m.u_softmax / std::sqrt(m.division_noise());
+    });
   // Weights that underflow in the softmax format: as results of exp, and once they are normalised. Far below they are 0,
   // unless an exp that may be off by a whole ulp, or a poor division, makes subnormals of them.
   const double underflow = row.rescaled * shortfall_;
   const double least_weight = m.arithmetic.exp_ulp >= 1 ? 0 : m.eta_softmax / 64;
   const double least_share = m.arithmetic.div_ulp > 0.5 ? 0 : m.eta_softmax / 64;
-  const auto n = static_cast<std::size_t>(row.n);
-  for (std::size_t t = 0; t < n; ++t) {
-    if (row.p[t] * row.mass >= least_weight) {
-      const Number lost = underflow / row.mass * (e.at(e.v, t) - e.y);
-      variance += lost * lost / 3.0;
-    }
-    if (normalises_first_ && row.p[t] >= least_share) {
-      const Number lost = m.eta_quotient() * e.at(e.v, t);
-      variance += lost * lost / m.division_noise();
-    }
-  }
+  variance += binned<Number>(of_exps_.ends, {}, [&](std::size_t t) -> Number {
+    if (row.p[t] * row.mass < least_weight) return 0.0;
+    return underflow / row.mass / std::sqrt(3.0) * (e.at(e.v, t) - e.y);
+  });
+  if (normalises_first_)
+    variance += binned<Number>(of_quotients_.ends, {}, [&](std::size_t t) -> Number {
+      if (row.p[t] < least_share) return 0.0;
+      return m.eta_quotient() / std::sqrt(m.division_noise()) * e.at(e.v, t);
+    });
   return variance;
 }
 

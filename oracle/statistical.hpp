@@ -132,14 +132,22 @@ class RowSpread {
   };
   [[nodiscard]] Undivided undivided_error(const Numbers& m, const Row& row) const;
   [[nodiscard]] double lost_operands(const Call& call, const Row& row, const Element& e) const;
+  // Keys that err alike, in the order of their scores: where each bin ends, and what its variance is more; of each 1 where `more` is
+  // empty.
+  struct Bins {
+    std::vector<Index> ends;
+    std::vector<double> more;
+  };
   template <class Number, class Term>
-  Number binned(Term&& term, std::span<const double> of_bins = {}) const;
+  Number binned(std::span<const Index> ends, std::span<const double> more, Term&& term) const;
   struct Grid {
     double unit, tiny;  // unit roundoff of a format, and half its smallest subnormal
     double size;        // of what is rounded, in units of the row's p
   };
-  void find_midpoints(const Row& row, const Grid& grid, double weight_noise, std::vector<double>& of_bins) const;
-  void sort_into_bins(const Numbers& m, const Row& row);
+  void find_midpoints(const Row& row, const Grid& grid, double weight_noise, Bins& bins) const;
+  template <class Width>
+  void sort_into(Bins& bins, const Row& row, const Width& width) const;
+  void sort_into_bins(const Numbers& m, const Row& row, double weight_noise);
   void widen(const Row& row, double lambda);
 
   double rescales_ = 0;       // Rs
@@ -156,10 +164,11 @@ class RowSpread {
   std::vector<double> query_, keys_,
       products_;  // keys_ row by row, padded(d) apart: all that are asked for later, or some
   std::vector<double> raw_, bias_,
-      capped_;  // of each key: the score before softcap and bias, the bias, what tanh is asked of
-  std::vector<Index> order_, bin_ends_;            // keys by score, and where each bin ends in that order
-  std::vector<double> of_weights_, of_quotients_;  // of each bin: see find_midpoints(); empty where nothing is off so
-  std::vector<Index> by_capped_;                   // keys by capped_
+      capped_;                // of each key: the score before softcap and bias, the bias, what tanh is asked of
+  std::vector<Index> order_;  // keys by score
+  Bins of_scores_, of_exps_, of_weights_,
+      of_quotients_;              // by what is alike: scores, results of exp, weights as rounded, and quotients
+  std::vector<Index> by_capped_;  // keys by capped_
   std::vector<double> width_, together_;
   Row::Box box_;
   bool knows_sums_ = false;

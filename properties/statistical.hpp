@@ -23,7 +23,7 @@ Verdict statistical_bound_verdict(const Verdict& proven, const oracle::Statistic
 // What aggregate-error says of one that has statistics of enough elements and a threshold of T. `slow_t`: a second look, which may
 // lower T; empty: there is none.
 Verdict aggregate_error_verdict(const oracle::Statistics& statistics, const oracle::Thresholds& thresholds,
-                                const std::function<double()>& slow_t);
+                                const std::function<double(double most)>& slow_t);
 // That there is none.
 std::string not_calibrated(std::string_view policy, std::string_view calibrated_class);
 

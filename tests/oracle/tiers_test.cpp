@@ -257,7 +257,7 @@ Aggregate aggregate_of(const Result& result, const oracle::Statistics& statistic
       oracle::shipped_calibration().thresholds(result.contract.policy, result.problem);
   const double t = std::min(statistics.t(),
                             oracle::AttentionOracle(result.contract, result.problem, result.inputs).slow_t(result.out));
-  return {t, t > thresholds.t.value()};
+  return {t, t > oracle::largest_t(thresholds.t.value(), statistics)};
 }
 
 // Faults of precision on long rows, by tier.
@@ -332,6 +332,47 @@ TEST(TiersOnLongRows, DoNotBlameASumOfWeightsThatLieAlikeBetweenItsNumbers) {
   ASSERT_EQ(statistics.elements, 48);
   EXPECT_GT(statistics.t(), 1);  // by what costs little
   EXPECT_LT(oracle::AttentionOracle(contract, problem, inputs).slow_t(out), 0.5);
+}
+
+const kernels::KernelEntry& explicit_kernel() { return *kernels::find_kernel(kernels::builtin_kernels(), "explicit"); }
+
+// A key of score 0 beside 127 that a softcap holds near -15.8: their weights are two of the smallest steps of f16 and a bit, and round down
+// together, by a tenth.
+TEST(Tiers, WeightsAmongSubnormalsRoundAlike) {
+  const Problem problem = problem_from_text(
+      "op=attention b=2 hq=1 hkv=1 lq=32 lk=128 d=64 dv=64 dtype=f16 softcap=16 values=offset:2 q_form=power_of_two "
+      "k_form=short_significand v_form=one null_key=1 seed=0");
+  const Result result(problem, policy_from_text("f16"), explicit_kernel());
+  oracle::AttentionOracle oracle(result.contract, problem, result.inputs);
+  const double got = result.out.at(0, 0, 18, 0);
+  ASSERT_GT(std::fabs(got - oracle.out_enclosure(0, 0, 18, 0).y), 0.1 * got);
+  EXPECT_LT(result.largest().lambda, warn);
+  // Weights that lose half of themselves are another matter.
+  EXPECT_GT(oracle.lambda_needed(0, 0, 18, 0, Format::f16, 0.5 * got), warn);
+}
+
+// A single row, whose scores are plain sums of 217 products, as large as s takes them to be: T is that of some 17 errors.
+TEST(Tiers, FewErrorsMayComeToMoreThanS) {
+  const Problem problem = problem_from_text(
+      "op=attention b=1 hq=1 hkv=1 lq=1 lk=256 d=256 dv=256 dtype=f32 values=peaked:1 seed=2379264681");
+  const Policy policy = policy_from_text("f32");
+  Result result(problem, policy, explicit_kernel());
+  oracle::Statistics statistics;
+  ASSERT_EQ(result.judge(&statistics).kind, VerdictKind::pass);
+  const double limit = oracle::shipped_calibration().thresholds(policy, problem).t.value();
+  EXPECT_GT(statistics.t(), limit);
+  EXPECT_GT(statistics.errors, oracle::least_weights);
+  EXPECT_LT(statistics.t(), oracle::largest_t(limit, statistics));
+  const auto times = [&](double more) {
+    oracle::Statistics of = statistics;
+    of.squares *= more * more;
+    return of.t() / oracle::largest_t(limit, of);
+  };
+  EXPECT_GT(times(4), 1.5);
+  statistics.elements = 100'000;
+  statistics.errors = 1e5;
+  EXPECT_LT(oracle::largest_t(limit, statistics), 1.02);
+  EXPECT_EQ(oracle::largest_t(2, statistics), 2);
 }
 
 }  // namespace
