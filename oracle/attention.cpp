@@ -181,6 +181,11 @@ bool judge_row(const GetFull& full, Tally& tally, const Results& results, Quick&
   return true;
 }
 
+// The lambda, at most, of an element that a quick level found near, `largest` of its s away.
+double lambda_of_near(double largest) {
+  return std::min(Statistics::near_lambda, largest / spread_margin * (1 + 1e-5));
+}
+
 // What a row of `short_rows` says, which is proven inside, and near where that is asked.
 void take_up(const ShortRows& short_rows, Index n, const Results& results, Index columns, Tally& tally,
              Statistics* statistics) {
@@ -190,7 +195,7 @@ void take_up(const ShortRows& short_rows, Index n, const Results& results, Index
   statistics->elements += static_cast<Index>(row.finite);
   statistics->squares += row.squares;
   if (row.finite > 0) statistics->weights += row.weights;
-  statistics->largest_lambda = std::max(statistics->largest_lambda, row.largest / spread_margin * (1 + 1e-5));
+  statistics->largest_lambda = std::max(statistics->largest_lambda, lambda_of_near(row.largest));
 }
 
 // From so many keys on, what sums meet on their way may weigh more than what moments say of them.
@@ -211,8 +216,7 @@ void add_statistics(const GetFull& full, const Results& results, Quick* quick, I
     statistics.elements += static_cast<Index>(quick->spread(n).finite);
     statistics.squares += quick->spread(n).squares;
     if (quick->spread(n).finite > 0) statistics.weights += quick->weights(n);
-    statistics.largest_lambda =
-        std::max(statistics.largest_lambda, quick->spread(n).largest / spread_margin * (1 + 1e-5));
+    statistics.largest_lambda = std::max(statistics.largest_lambda, lambda_of_near(quick->spread(n).largest));
     if (quick->spread(n).all_near) return;
   }
   if (statistics.largest_lambda > Statistics::stop_lambda) return;

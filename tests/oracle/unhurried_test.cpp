@@ -316,7 +316,7 @@ void check(const Case& c, Totals& totals) {
   const double rounding = f64 ? 0.5 : 1e-6;
   EXPECT_GE(statistics.largest_lambda, full.asked * (1 - 1e-6) - rounding);
   if (full.lambda <= Statistics::near_lambda) {
-    EXPECT_LE(statistics.largest_lambda, Statistics::near_lambda * (1 + 1e-4));
+    EXPECT_LE(statistics.largest_lambda, Statistics::near_lambda);
     ++totals.near;
   } else if (full.asked < full.lambda) {
     EXPECT_LE(statistics.largest_lambda, full.lambda);
