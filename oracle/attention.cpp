@@ -186,15 +186,25 @@ double lambda_of_near(double largest) {
   return std::min(Statistics::near_lambda, largest / spread_margin * (1 + 1e-5));
 }
 
+// Takes up a row's share of T, of which so many elements are finite and whose weights come to so many.
+void add_to_t(const Numbers& m, double squares, double finite, double weights, Statistics& statistics) {
+  statistics.elements += static_cast<Index>(finite);
+  statistics.squares += squares;
+  if (finite == 0) return;
+  statistics.weights += weights;
+  // Weights that all lie within a rounding of each other come to a whole number, but for its square.
+  const double keys = std::round(weights);
+  if (m.weights_round && keys > 1 && std::fabs(keys - weights) <= keys * m.u_weights * m.u_weights)
+    statistics.alike += finite;
+}
+
 // What a row of `short_rows` says, which is proven inside, and near where that is asked.
-void take_up(const ShortRows& short_rows, Index n, const Results& results, Index columns, Tally& tally,
-             Statistics* statistics) {
+void take_up(const Numbers& m, const ShortRows& short_rows, Index n, const Results& results, Index columns,
+             Tally& tally, Statistics* statistics) {
   tally.accept(columns + (results.has_lse ? 1 : 0));
   if (statistics == nullptr) return;
   const ShortRows::Spread row = short_rows.spread(n);
-  statistics->elements += static_cast<Index>(row.finite);
-  statistics->squares += row.squares;
-  if (row.finite > 0) statistics->weights += row.weights;
+  add_to_t(m, row.squares, row.finite, row.weights, *statistics);
   statistics->largest_lambda = std::max(statistics->largest_lambda, lambda_of_near(row.largest));
 }
 
@@ -205,17 +215,15 @@ constexpr Index most_looked_at = 4096;
 
 // Takes up what one row says: by Quick where it knows, by `full()` where an element may need more than near_lambda.
 template <class GetFull>
-void add_statistics(const GetFull& full, const Results& results, Quick* quick, Index n, const RowIndex& r,
-                    Index columns, Statistics& statistics) {
+void add_statistics(const Numbers& m, const GetFull& full, const Results& results, Quick* quick, Index n,
+                    const RowIndex& r, Index columns, Statistics& statistics) {
   bool known = quick != nullptr && quick->has_near(n);
   if (known && quick->has_spread(n)) {
     if (!quick->spread(n).all_near && quick->most(n).keys >= static_cast<double>(many_keys)) {
       quick->look_at_sums();
       quick->find_near_by_sums(n);
     }
-    statistics.elements += static_cast<Index>(quick->spread(n).finite);
-    statistics.squares += quick->spread(n).squares;
-    if (quick->spread(n).finite > 0) statistics.weights += quick->weights(n);
+    add_to_t(m, quick->spread(n).squares, quick->spread(n).finite, quick->weights(n), statistics);
     statistics.largest_lambda = std::max(statistics.largest_lambda, lambda_of_near(quick->spread(n).largest));
     if (quick->spread(n).all_near) return;
   }
@@ -438,7 +446,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
   if (quick.max_rows() == 0) {
     if (statistics != nullptr)
       for (const Index flat : judged_rows(problem_))
-        add_statistics(full, results, nullptr, 0, row_index(problem_, flat), call_.dv, *statistics);
+        add_statistics(call_.numbers, full, results, nullptr, 0, row_index(problem_, flat), call_.dv, *statistics);
     return judge_slowly(out, lse);
   }
   Tally tally;
@@ -460,7 +468,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
       Index n = 0;
       for (const RowIndex& row : short_rows->rows()) {
         if (!short_rows->is_empty(n))
-          take_up(*short_rows, n, results, call_.dv, tally, statistics);
+          take_up(call_.numbers, *short_rows, n, results, call_.dv, tally, statistics);
         else if (!judge_empty(row))
           return tally.verdict();
         ++n;
@@ -484,7 +492,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
       if (empty.settles(quick, n)) {  // the tiers say nothing of it
         if (!judge_empty(row)) return tally.verdict();
       } else {
-        if (statistics != nullptr) add_statistics(full, results, &quick, n, row, call_.dv, *statistics);
+        if (statistics != nullptr) add_statistics(call_.numbers, full, results, &quick, n, row, call_.dv, *statistics);
         if (!judge_row(full, tally, results, quick, n, row, call_.dv)) return tally.verdict();
       }
       if (tally.all_wide() && quick.proves_not_wide(n)) tally.not_wide();

@@ -89,7 +89,9 @@ std::optional<double> largest_t(const CalibrationCell& cell) {
 double largest_t(double t, const Statistics& statistics) {
   constexpr double once_in_10_6 = 4.753;  // standard deviations
   const double part = 2 / (9 * std::min(statistics.errors, static_cast<double>(statistics.elements)));
-  return std::max(t, std::pow(1 - part + once_in_10_6 * std::sqrt(part), 1.5));
+  const double most = std::max(t, std::pow(1 - part + once_in_10_6 * std::sqrt(part), 1.5));
+  const double alike = statistics.alike / static_cast<double>(statistics.elements);
+  return std::sqrt((1 - alike) * most * most + alike * std::max(6.0, most * most));
 }
 
 namespace {
@@ -139,8 +141,9 @@ std::string calibration_class(const Problem& p) {
 
 bool outputs_alike(const Problem& p) {
   constexpr Index few_columns = 4, few_weights = 64;
-  return p.dv < few_columns || distinct_rows(p) * p.lk < few_weights || weights_alike(p) || p.v_form == Form::one ||
-         p.v_form == Form::zero || p.v_layout == Layout::broadcast_rows || !p.edits.empty();
+  return p.dv < few_columns || distinct_rows(p) * p.lk < few_weights || weights_alike(p) ||
+         p.values == Values::constant || p.v_form == Form::one || p.v_form == Form::zero ||
+         p.v_layout == Layout::broadcast_rows || !p.edits.empty();
 }
 
 Thresholds Calibration::thresholds(const Policy& policy, const Problem& problem) const {

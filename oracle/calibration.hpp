@@ -57,7 +57,9 @@ struct Thresholds {
 Index distinct_rows(const Problem& problem);
 
 // The largest T that a result may have: `t` of its class (Thresholds), but no less than what T, of so many independent errors, passes
-// once in 10^6 results of which every error is as large as s says. By Wilson and Hilferty's approximation of chi-squared (1931).
+// once in 10^6 results of which every error is as large as s says. By Wilson and Hilferty's approximation of chi-squared (1931). Elements
+// whose weights round alike may share the two errors that these and out's own rounding are, each as large as it may be: (a + b)^2 is
+// up to 6 times (a^2 + b^2)/3.
 double largest_t(double t, const Statistics& statistics);
 
 // The class of a problem: its distribution of values, and how few distinct rows it has, whose columns share errors: "normal",

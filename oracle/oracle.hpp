@@ -51,6 +51,7 @@ struct Statistics {
   double weights = 0;  // that count: of a row (sum p)^2 / sum p^2, all keys where they are alike, 1 where one is open
   // How many independent errors make T, at least: weights of rows that differ. Infinite where nobody counts them.
   double errors = std::numeric_limits<double>::infinity();
+  double alike = 0;  // of the elements, those of rows whose weights are rounded and all alike
   [[nodiscard]] double t() const { return elements > 0 ? std::sqrt(squares / static_cast<double>(elements)) : 0; }
 
   static constexpr double near_lambda = 4, stop_lambda = 5;

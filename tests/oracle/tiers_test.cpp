@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -334,7 +335,9 @@ TEST(TiersOnLongRows, DoNotBlameASumOfWeightsThatLieAlikeBetweenItsNumbers) {
   EXPECT_LT(oracle::AttentionOracle(contract, problem, inputs).slow_t(out), 0.5);
 }
 
-const kernels::KernelEntry& explicit_kernel() { return *kernels::find_kernel(kernels::builtin_kernels(), "explicit"); }
+const kernels::KernelEntry& builtin(std::string_view name) {
+  return *kernels::find_kernel(kernels::builtin_kernels(), name);
+}
 
 // A key of score 0 beside 127 that a softcap holds near -15.8: their weights are two of the smallest steps of f16 and a bit, and round down
 // together, by a tenth.
@@ -342,7 +345,7 @@ TEST(Tiers, WeightsAmongSubnormalsRoundAlike) {
   const Problem problem = problem_from_text(
       "op=attention b=2 hq=1 hkv=1 lq=32 lk=128 d=64 dv=64 dtype=f16 softcap=16 values=offset:2 q_form=power_of_two "
       "k_form=short_significand v_form=one null_key=1 seed=0");
-  const Result result(problem, policy_from_text("f16"), explicit_kernel());
+  const Result result(problem, policy_from_text("f16"), builtin("explicit"));
   oracle::AttentionOracle oracle(result.contract, problem, result.inputs);
   const double got = result.out.at(0, 0, 18, 0);
   ASSERT_GT(std::fabs(got - oracle.out_enclosure(0, 0, 18, 0).y), 0.1 * got);
@@ -356,7 +359,7 @@ TEST(Tiers, FewErrorsMayComeToMoreThanS) {
   const Problem problem = problem_from_text(
       "op=attention b=1 hq=1 hkv=1 lq=1 lk=256 d=256 dv=256 dtype=f32 values=peaked:1 seed=2379264681");
   const Policy policy = policy_from_text("f32");
-  Result result(problem, policy, explicit_kernel());
+  Result result(problem, policy, builtin("explicit"));
   oracle::Statistics statistics;
   ASSERT_EQ(result.judge(&statistics).kind, VerdictKind::pass);
   const double limit = oracle::shipped_calibration().thresholds(policy, problem).t.value();
@@ -385,6 +388,30 @@ TEST(Tiers, NearElementsWarnOfNothing) {
   EXPECT_LT(result.largest().lambda, 1);
   EXPECT_GT(statistics.largest_lambda, warn * (1 - 1e-3));
   EXPECT_LE(statistics.largest_lambda, warn);
+}
+
+// Scores that a softcap holds at its end: weights of 1/15 in every row, which bf16 rounds alike for all elements.
+TEST(Tiers, WeightsThatRoundAlikeAreOneError) {
+  const Problem problem = problem_from_text(
+      "op=attention b=7 hq=8 hkv=1 lq=1 lk=15 d=64 dv=64 dtype=bf16 softcap=0x1.cf8p-3 bias=minus_inf bias_axes=0 "
+      "bias_type=f32 lse=f32 values=offset:1 seed=3479467474");
+  const Policy policy = policy_from_text("bf16");
+  const Result result(problem, policy, builtin("explicit-lse"));
+  oracle::Statistics statistics;
+  ASSERT_EQ(result.judge(&statistics).kind, VerdictKind::pass);
+  const double limit = oracle::shipped_calibration().thresholds(policy, problem).t.value();
+  oracle::AttentionOracle oracle(result.contract, problem, result.inputs);
+  const double t = std::min(statistics.t(), oracle.slow_t(result.out));
+  EXPECT_GT(t, limit);
+  EXPECT_GT(statistics.alike, 0.9 * static_cast<double>(statistics.elements));
+  EXPECT_LT(t, oracle::largest_t(limit, statistics));
+  EXPECT_LT(oracle::largest_t(limit, statistics), 2.5);
+  // Of weights that differ nothing is alike.
+  Problem other = problem;
+  other.softcap = 0;
+  oracle::Statistics of_other;
+  ASSERT_EQ(Result(other, policy, builtin("explicit-lse")).judge(&of_other).kind, VerdictKind::pass);
+  EXPECT_EQ(of_other.alike, 0);
 }
 
 }  // namespace
