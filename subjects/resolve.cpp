@@ -9,6 +9,8 @@
 #include <cstring>
 #include <fstream>
 
+#include <fmt/format.h>
+
 #include "core/error.hpp"
 #include "subjects/message.hpp"
 #include "subjects/names.hpp"
