@@ -139,11 +139,13 @@ std::string calibration_class(const Problem& p) {
                                                                                                              : "");
 }
 
-bool outputs_alike(const Problem& p) {
+bool outputs_alike_by_form(const Problem& p) {
   constexpr Index few_columns = 4, few_weights = 64;
   return p.dv < few_columns || distinct_rows(p) * p.lk < few_weights || weights_alike(p) || p.v_form == Form::one ||
          p.v_form == Form::zero || p.v_layout == Layout::broadcast_rows || !p.edits.empty();
 }
+
+bool outputs_alike(const Problem& p) { return p.values == Values::constant || outputs_alike_by_form(p); }
 
 Thresholds Calibration::thresholds(const Policy& policy, const Problem& problem) const {
   // Problem after problem has one policy.

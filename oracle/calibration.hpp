@@ -69,6 +69,8 @@ std::string calibration_class(const Problem& problem);
 // Whether the errors of a result are few: many elements of out may be equal, or there are fewer than 64 weights. T would then
 // be the error of one element or weight, and says nothing.
 bool outputs_alike(const Problem& problem);
+// The same but for equal values, a class of its own: its lambda is calibrated, though every element of a row is the same number.
+bool outputs_alike_by_form(const Problem& problem);
 
 // Calibration data by policy (as to_text() writes it) and class.
 class Calibration {

@@ -26,7 +26,7 @@ attest::Domain calibrated_domain(const Policy& policy, Values values, Index most
   for (const char* field : {"b", "hq", "lq"}) domain.narrow(field, 1, most_rows);
   domain.assume([=](const Problem& p) {
     const Index rows = p.b * p.hq * p.lq;
-    return !oracle::outputs_alike(p) && rows <= most_rows && rows * p.dv >= oracle::least_elements &&
+    return !oracle::outputs_alike_by_form(p) && rows <= most_rows && rows * p.dv >= oracle::least_elements &&
            p.multiply_adds() <= most;
   });
   return domain;
