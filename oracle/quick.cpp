@@ -306,7 +306,7 @@ void Quick::accept(Index n, const double* got) {
   }
   double* y = y_ + n * columns_;
   products::accept(row.accept, y, reach_ + n * columns_, got, columns_, bits);
-  row.all = std::all_of(bits, bits + groups_, [](std::uint8_t set) { return set == 0xff; });
+  row.all = all_set(bits);
   if (!row.all && tiles_ == 1) look_again(row, n, got);
 }
 
@@ -345,6 +345,10 @@ void Quick::look_again(State& row, Index n, const double* got) {
   }
 }
 
+bool Quick::all_set(const std::uint8_t* bits) const {
+  return std::all_of(bits, bits + groups_, [](std::uint8_t set) { return set == 0xff; });
+}
+
 // Sets the bits of elements that surely lie between means.
 void Quick::inside_means(Index n, const Weights& weights, std::uint8_t* bits) {
   double *p = open_, *lo = lo_, *hi = hi_;
@@ -368,7 +372,7 @@ void Quick::inside_means(Index n, const Weights& weights, std::uint8_t* bits) {
 void Quick::accept_means(Index n, const Weights& weights) {
   std::uint8_t* const bits = bits_ + n * groups_;
   inside_means(n, weights, bits);
-  row_at(n).all = std::all_of(bits, bits + groups_, [](std::uint8_t set) { return set == 0xff; });
+  row_at(n).all = all_set(bits);
 }
 
 bool Quick::find_near_by_means(Index n, const Weights& weights) {

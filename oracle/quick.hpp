@@ -170,6 +170,7 @@ class Quick {
   [[nodiscard]] bool accepts_lse(double z_max, double mass, double gain, double g, double value, Format type) const;
   void look_again(State& row, Index n, const double* got);
   void inside_means(Index n, const Weights& weights, std::uint8_t* bits);
+  [[nodiscard]] bool all_set(const std::uint8_t* bits) const;  // of every group of columns
   [[nodiscard]] bool leaves_out_value(Index n, double reach) const;
   [[nodiscard]] Index tile_size(Index tile) const noexcept {
     return std::min(tile_keys_, call_.keys - tile * tile_keys_);

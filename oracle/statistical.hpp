@@ -161,8 +161,8 @@ class RowSpread {
   bool some_underflow_ = false;   // may_underflow() of some key, where exp may make a number of nothing
   double weight_unit_ = 1;        // of a weight as it is rounded, over that of p
   double weight_squares_ = 0, weight_prefixes_ = 0;
-  std::vector<double> query_, keys_,
-      products_;  // keys_ row by row, padded(d) apart: all that are asked for later, or some
+  std::vector<double> query_, products_;  // products_ of eight keys
+  std::vector<double> keys_;              // row by row, padded(d) apart: all, where they are asked for later, or eight
   std::vector<double> raw_, bias_,
       capped_;                // of each key: the score before softcap and bias, the bias, what tanh is asked of
   std::vector<Index> order_;  // keys by score
