@@ -191,7 +191,14 @@ void add_to_t(const Numbers& m, double squares, double finite, double weights, S
   statistics.elements += static_cast<Index>(finite);
   statistics.squares += squares;
   if (finite == 0) return;
+  const double errors = std::max(1.0, weights - 1);
   statistics.weights += weights;
+  statistics.row_errors += errors;
+  if (weights != statistics.last_weights) {
+    statistics.own_row_errors += errors;
+    statistics.own_elements += finite;
+  }
+  statistics.last_weights = weights;
   // Weights that all lie within a rounding of each other come to a whole number, but for its square.
   const double keys = std::round(weights);
   if (m.weights_round && keys > 1 && std::fabs(keys - weights) <= keys * m.u_weights * m.u_weights)
@@ -417,9 +424,12 @@ Verdict AttentionOracle::judge_slowly(const Tensor& out, const Tensor& lse) {
 
 namespace {
 
-// The weights of the rows that differ, each of which has an error of its own.
-double distinct_weights(const Problem& problem, std::size_t rows, const Statistics& statistics) {
-  return statistics.weights * static_cast<double>(distinct_rows(problem)) / static_cast<double>(rows);
+// Leaves T out where the rows that differ have few weights, and counts the errors that make it: those of rows that differ as the problem
+// has it, and as its numbers do, since a softcap, queries that are all the same or a bias may make one row of many.
+void count_errors(const Problem& problem, std::size_t rows, Statistics& statistics) {
+  const double differ = rows > 0 ? static_cast<double>(distinct_rows(problem)) / static_cast<double>(rows) : 0;
+  if (statistics.weights * differ < least_weights) statistics.elements = 0;
+  statistics.errors = std::min({statistics.row_errors * differ, statistics.own_row_errors, statistics.own_elements});
 }
 
 }  // namespace
@@ -500,10 +510,7 @@ Verdict AttentionOracle::judge(const Tensor& out, const Tensor& lse, Statistics*
     }
   }
   heads_finite_ = heads_finite_ || heads_finite;
-  if (statistics != nullptr) {
-    statistics->errors = rows.size() > 0 ? distinct_weights(problem_, rows.size(), *statistics) : 0;
-    if (statistics->errors < least_weights) statistics->elements = 0;
-  }
+  if (statistics != nullptr) count_errors(problem_, rows.size(), *statistics);
   return tally.open() ? judge_slowly(out, lse) : tally.verdict();
 }
 

@@ -88,7 +88,7 @@ std::optional<double> largest_t(const CalibrationCell& cell) {
 
 double largest_t(double t, const Statistics& statistics) {
   constexpr double once_in_10_6 = 4.753;  // standard deviations
-  const double part = 2 / (9 * std::min(statistics.errors, static_cast<double>(statistics.elements)));
+  const double part = 2 / (9 * std::clamp(statistics.errors, 1.0, static_cast<double>(statistics.elements)));
   const double most = std::max(t, std::pow(1 - part + once_in_10_6 * std::sqrt(part), 1.5));
   const double alike = statistics.alike / static_cast<double>(statistics.elements);
   return std::sqrt((1 - alike) * most * most + alike * std::max(6.0, most * most));
@@ -118,16 +118,18 @@ bool weights_alike(const Problem& p) { return keys_alike(p) && p.bias == Bias::n
 
 Index distinct_rows(const Problem& p) {
   const bool of_scores = !keys_alike(p), q = of_scores && !same_everywhere(p.q_form);
-  const auto of_mask = [&p](Index axis) {
-    const Index bit = Index{1} << axis;
-    return (p.keep != Keep::none && (p.keep_axes & bit) != 0) || (p.bias != Bias::none && (p.bias_axes & bit) != 0);
+  // A mask alone does not count: which keys it leaves have the scores that they have in the other rows, with the same errors.
+  // ALiBi is of heads: its distances repeat from query to query. A bias that all keys share moves no weight.
+  const auto of_bias = [&p](Index axis) {
+    constexpr Index of_keys = 8;
+    if (p.bias == Bias::none || (p.bias_axes & of_keys) == 0 || (p.bias_axes & (Index{1} << axis)) == 0) return false;
+    return p.bias != Bias::alibi || axis == 1;
   };
   const bool by_batch = (q && p.q_layout != Layout::broadcast_batch) ||
-                        (of_scores && p.k_layout != Layout::broadcast_batch) || of_mask(0) ||
-                        p.lengths != Lengths::none;
-  const bool by_head = (q && p.q_layout != Layout::broadcast_heads) || of_mask(1);
+                        (of_scores && p.k_layout != Layout::broadcast_batch) || of_bias(0);
+  const bool by_head = (q && p.q_layout != Layout::broadcast_heads) || of_bias(1);
   const bool by_kv_head = of_scores && p.k_layout != Layout::broadcast_heads;
-  const bool by_query = (q && p.q_layout != Layout::broadcast_rows) || of_mask(2) || has_diagonal(p);
+  const bool by_query = (q && p.q_layout != Layout::broadcast_rows) || of_bias(2);
   const Index rows = (by_batch ? p.b : 1) * (by_head ? p.hq : by_kv_head ? p.hkv : 1) * (by_query ? p.lq : 1);
   return std::min(rows, judged_row_count(p));
 }

@@ -52,8 +52,8 @@ struct Thresholds {
   double share = 1;                       // of a campaign's results that lie above t99 of their class
 };
 
-// How many of the judged rows differ in their weights, by the problem alone: where q, keys, masks and lengths are the same for
-// all samples, heads or queries, so are the weights.
+// How many of the judged rows have weights whose errors are their own, by the problem alone: where q, keys and bias are the same for all
+// samples, heads or queries, so are the scores and what a kernel makes of them, whichever of the keys a mask leaves to a row.
 Index distinct_rows(const Problem& problem);
 
 // The largest T that a result may have: `t` of its class (Thresholds), but no less than what T, of so many independent errors, passes

@@ -108,7 +108,7 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   bool has_bias = false;     // the call adds one, be it 0
   double u_bias = 0;         // rounding of the bias itself, where its type is wider than the score's
   double smallest_bias = 0;  // smaller ones may be flushed as they are read
-  double scale_underflow;  // of the scale, or of what it multiplies, where that is subnormal: relative to the scale
+  double scale_underflow;    // of the scale, or of what it multiplies, where that is subnormal: relative to the scale
   double e_acc, e_acc_overflow, relative_scale, folded_eta, raw_overflow, operand_mu;
   double unit;         // of a score where overflow counts: log2 e, if exp2's factor may be folded in with the scale
   double overflow_mu;  // max(1, |scale| unit)

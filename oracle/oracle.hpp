@@ -48,8 +48,12 @@ struct Statistics {
   // fewer than least_elements, or of fewer than least_weights.
   double squares = 0;
   Index elements = 0;
-  double weights = 0;  // that count: of a row (sum p)^2 / sum p^2, all keys where they are alike, 1 where one is open
-  // How many independent errors make T, at least: weights of rows that differ. Infinite where nobody counts them.
+  double weights = 0;  // of each row (sum p)^2 / sum p^2
+  // Errors of weights: so many less one, since what moves all weights of a row alike drops out, but 1 at least. Of all rows, and of those
+  // whose weights are others than those of the row before, with their elements.
+  double row_errors = 0, own_row_errors = 0, own_elements = 0;
+  double last_weights = 0;  // of the row before
+  // How many independent errors make T, at least. Infinite where nobody counts them.
   double errors = std::numeric_limits<double>::infinity();
   double alike = 0;  // of the elements, those of rows whose weights are rounded and all alike
   [[nodiscard]] double t() const { return elements > 0 ? std::sqrt(squares / static_cast<double>(elements)) : 0; }

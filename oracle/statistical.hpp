@@ -148,6 +148,7 @@ class RowSpread {
   template <class Width>
   void sort_into(Bins& bins, const Row& row, const Width& width) const;
   void sort_into_bins(const Numbers& m, const Row& row, double weight_noise);
+  void find_weight_roundings(const Numbers& m, const Row& row);
   void widen(const Row& row, double lambda);
 
   double rescales_ = 0;       // Rs
@@ -169,6 +170,8 @@ class RowSpread {
   Bins of_scores_, of_exps_, of_weights_,
       of_quotients_;              // by what is alike: scores, results of exp, weights as rounded, and quotients
   std::vector<Index> by_capped_;  // keys by capped_
+  std::vector<double> weight_rounding_,
+      weight_step_;  // of each weight, relatively: its rounding, and what neighbours share of it
   std::vector<double> width_, together_;
   Row::Box box_;
   bool knows_sums_ = false;

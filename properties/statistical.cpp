@@ -1,6 +1,7 @@
 // The statistical tiers of the oracle (docs/bounds.md, "Tiers two and three"), with thresholds from calibration data.
 //
-// statistical-bound: |out - y| <= 1.05 lambda s + bias for every element. Above lambda 4 it warns, above 5 it fails.
+// statistical-bound: |out - y| <= 1.05 lambda s + bias for every element. Above lambda 5 it fails, above 4 it warns
+// where so many elements as there are seldom need as much.
 // aggregate-error: T, the rms of |out - y| / s over a result of 48 elements or more, is at most 1.3 times the largest of
 // conforming kernels of the same policy and class of values, or what few independent errors may come to.
 //
@@ -38,8 +39,14 @@ std::optional<std::string> has_aggregate(const Problem& problem, const Contract&
 }
 
 // How rare an element that needs this lambda is, were errors normal: they are bounded, and so rarer still.
+double chance_of(double lambda) { return std::erfc(lambda * std::numbers::sqrt2 / 2); }
+
+// Whether the largest of so many normal errors needs this lambda less than once in a thousand results. s may be all that a row of few
+// keys errs by, and of 8,192 elements one may well be at 4.2.
+bool is_rare(double lambda, Index elements) { return chance_of(lambda) * static_cast<double>(elements) < 1e-3; }
+
 std::string rarity(double lambda) {
-  const double chance = std::erfc(lambda * std::numbers::sqrt2 / 2);
+  const double chance = chance_of(lambda);
   return chance > 0 ? fmt::format("once in {:.1g} normal errors", 1 / chance)
                     : std::string("less than once in 1e300 normal errors");
 }
@@ -71,7 +78,7 @@ Verdict statistical_bound_verdict(const Verdict& proven, const Statistics& stati
   if (statistics.largest_lambda > thresholds.fail)
     return Verdict::fail(element_evidence(element(thresholds.fail), statistics, thresholds, thresholds.fail),
                          proven.counts);
-  if (statistics.largest_lambda > thresholds.warn) {
+  if (statistics.largest_lambda > thresholds.warn && is_rare(statistics.largest_lambda, proven.counts.judged)) {
     Verdict warning = Verdict::pass(proven.counts);
     warning.kind = VerdictKind::warn;
     warning.evidence = element_evidence(element(thresholds.warn), statistics, thresholds, thresholds.warn);

@@ -28,6 +28,7 @@ cp "$1"/*.hpp "$here/statistical_golden.cpp" "$work"
 # A scaled and a stored score are off by up to eta among subnormals, and by all of themselves where they become 0.
 # A q or k that carries the scale is rounded to the operand's format, that of storage, as it enters the product.
 # Numbers that round among the subnormals of their format are alike in bins of their own, where its ulp is more: weights, results of exp, quotients.
+# Weights whose scores lie on a grid of coarse steps round alike, up to half a step.
 # Weights of one bin that lie about a midpoint of two numbers of their format are off by half an ulp each; so are quotients.
 midpoint='auto mid=[\&](int f,int l,double u,double eta,double size){ if(l-f<2) return 1.; double a=p[ord[f]]*size,b=p[ord[l-1]]*size,m=(a+b)\/2; if(!(a>0)) return 1.; '\
 'double ulp=2*std::max(u*std::exp2(std::floor(std::log2(m))),eta),most=0; for(int t=f;t<l;t++) most=std::max(most,tau[ord[t]]+tau1[ord[t]]); '\
@@ -64,7 +65,7 @@ one_way='bias+=std::max(0.0,2*P.exp_ulp-1)*um*one_side([\&](int t){ return p[t]\
 'if(cd>1){ bias+=(cd-1)*ETA(P.pv); if(P.norm_before) bias+=(cd-1)*one_side([\&](int t){ return um*p[t]\/L*v[t]+ETA(P.sm)*v[t]; }); }'
 factors='{ double a=0,b=0; for(int t=0;t<n;t++){ double x=p[t]\/L*(v[t]-y); a+=x*s[t]; if(!pb.mask.empty()) b+=x*pb.mask[(size_t)i*Lk+idx[t]]; } '\
 'double k=((P.scale_pre\&\&sc>0?3:1)+(P.exp2\&\&U(P.sct)>um?2:0))*usc*a; s2+=k*k\/3; { double g=std::min(1.0,std::max(ETA(P.sct),P.exp2?ETA(P.sm):0.)\/asc); if(g>usc) s2+=g*g*a*a; } if(P.exp2\&\&P.scale_pre) s2+=usc*usc*b*b\/3; }'
-quotients='if(prnd) by_bin(ETA(P.p)*short_,P.norm_before?1\/L:1.,[\&](int j){ return round_[j]; },[\&](int f,int l){ return mid(f,l,up,ETA(P.p),P.norm_before?1\/L:1.); }); '\
+quotients='s2+=step*step; if(prnd) by_bin(ETA(P.p)*short_,P.norm_before?1\/L:1.,[\&](int j){ return round_[j]; },[\&](int f,int l){ return mid(f,l,up,ETA(P.p),P.norm_before?1\/L:1.); }); '\
 '{ double e1=ETA(P.sm); by_bin(resc,1.,[\&](int j){ return p[j]>=(P.exp_ulp>=1?0:e1\/64)?resc\/L*(v[j]-y)*u3:0.; },plain); '\
 'if(P.norm_before){ by_bin(e1,1\/L,[\&](int j){ return p[j]\/L*v[j]*cd*um*(cd>1?1:u3); },[\&](int f,int l){ return cd>1?1.:mid(f,l,um,e1,1\/L); }); '\
 'by_bin(e1,1\/L,[\&](int j){ return p[j]\/L>=(P.div_ulp>.5?0:e1\/64)?e1*std::max(1.0,2*P.div_ulp)*v[j]*(P.div_ulp>.5?1:u3):0.; },plain); } }'
@@ -87,7 +88,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e 's/q+=c\*c\*(2\*a\*a+/q+=c*c*(Ru*Ru*std::pow(pb.Q[(size_t)i*D+d1]*sc,2)+3*Re*Re+2*a*a+/' \
   -e 's/if(pj<1e-30) continue;//' \
   -e 's/if(cnt>1) s2+=acc\*acc+ (prnd? accP\*accP: 0); s2+=acc2+accP2;/s2+=std::max(acc*acc,acc2);/' \
-  -e 's/accP+=pa\*v\[j\]\*rP; accP2+=pa\*v\[j\]\*rP\*pa\*v\[j\]\*rP;/round_[j]=pa*v[j]*rP;/' \
+  -e 's/accP+=pa\*v\[j\]\*rP; accP2+=pa\*v\[j\]\*rP\*pa\*v\[j\]\*rP;/round_[j]=pa*v[j]*rP; step+=pa*v[j]*std::min(rP,(um*std::fabs(z[j])+us*std::max(std::fabs(z[j]),std::fabs(s[j])))*u3);/' \
   -e 's/,2\*uv\*mx\*L);/,2*std::max(uv*mx,ETA(P.pv))*L);/' \
   -e 's/n\*ETA(P.pv)\*ETA(P.pv);/n*ETA(P.pv)*ETA(P.pv)*cohV;/' \
   -e "s/s2+=(3\*cd\*cd\*uf\*uf)\/3\*y\*y;/& s2+=cd*cd*ETA(P.pv)*ETA(P.pv)+(P.lse?ETA(P.partial)*ETA(P.partial):0); $rescaled/" \
@@ -101,7 +102,7 @@ sed -e 's/hb\.assign(hs,0);/std::map<double,uint32_t> exact;/' \
   -e "s/tau\[t\]=std::sqrt(va);/$brought &/" \
   -e "s/preL2+=preL\*preL; }/& $ordered/" \
   -e "s/l1+=std::fabs(cov)\*3\*um;/& $one_way $factors $quotients/" \
-  -e "s/a=yl-r; b=yh+r;/$far &/" -e "s/double s2=0,l1=0,bias=0;/& $lifted $midpoint/" \
+  -e "s/a=yl-r; b=yh+r;/$far &/" -e "s/double s2=0,l1=0,bias=0;/& double step=0; $lifted $midpoint/" \
   -e 's/R.slo\[o\]=std::max(a,glo); R.shi\[o\]=std::min(b,ghi);/R.slo[o]=a; R.shi[o]=b;/' \
   "$1/oracle.hpp" > "$work/oracle.hpp"
 for text in 'q2s; // K scaled' '+3.ETA(P.sct)' 'e0=short_\*1.01' 'resc\/L\*(v' 'one_side(\[&\]' 'exact\[' 'P.scale_pre&&P.sct==F32' 'P.exp2?ETA(P.sm)' 'R.slo\[o\]=a;' 'er+=(us+(usc' '{ zz+=m; if(m!=0' 'uv\*mx,ETA' 'ETA(P.pv)\*cohV' 'ce\*ce\*most' 'sqrt(parts)' 'n\*um<=1' 'r+=std::min(lam' 'exp_ulp>=1' 'auto lanes' 'std::max((D+1)' 'va+=(us' 'pre2=sums' 'all-2' 'usc\*usc\*b' 'cd\*um\*(cd>1' 'const bool enters' 'const double Sc' 'va+=Ru' '? Ru\*std' 'c\*c\*(Ru' 'max(acc\*acc' 'auto mid' 'auto by_bin' 'round_\[j\]=pa' 'mid(f,l,um' 'min(ETA(P.score),a)'; do grep -q "$text" "$work/oracle.hpp"; done

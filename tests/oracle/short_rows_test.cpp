@@ -57,7 +57,7 @@ void expect_same_bits(double a, double b, const char* what) {
 void expect_same_statistics(const oracle::Statistics& a, const oracle::Statistics& b) {
   expect_same_bits(a.largest_lambda, b.largest_lambda, "largest_lambda");
   expect_same_bits(a.squares, b.squares, "squares");
-  expect_same_bits(a.weights, b.weights, "weights");
+  expect_same_bits(a.errors, b.errors, "errors");
   EXPECT_EQ(a.elements, b.elements);
   EXPECT_EQ(a.index, b.index);
 }

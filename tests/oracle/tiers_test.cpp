@@ -14,61 +14,17 @@
 #include "core/rng.hpp"
 #include "kernels/emulated/contracts.hpp"
 #include "kernels/emulated/emulator.hpp"
-#include "kernels/registry.hpp"
 #include "oracle/attention.hpp"
 #include "oracle/calibration.hpp"
 #include "tests/oracle/draw.hpp"
+#include "tests/oracle/result.hpp"
 
 namespace attest {
 namespace {
 
+using testing::Result;
+
 constexpr double warn = 4;
-
-struct Result {
-  Problem problem;
-  Contract contract;
-  Inputs inputs;
-  Tensor out, lse;
-
-  Result(const Problem& the_problem, const Contract& promised, const Contract& kept, const emulator::Variant& variant)
-      : problem(the_problem), contract(promised), inputs(materialise(problem)) {
-    out = make_out(problem);
-    lse = make_lse(problem);
-    emulator::run(inputs, kept, variant, out, lse);
-  }
-  // Of a kernel of attest's own.
-  Result(const Problem& the_problem, const Policy& policy, const kernels::KernelEntry& kernel)
-      : problem(the_problem), contract(kernel.contract(policy)), inputs(materialise(problem)) {
-    out = make_out(problem);
-    lse = make_lse(problem);
-    kernel.run(inputs.call(out, lse), contract);
-  }
-
-  // The largest lambda that an element needs, and how many elements the tier speaks of.
-  struct Largest {
-    double lambda = 0;
-    Index elements = 0;
-  };
-  [[nodiscard]] Largest largest() const {
-    oracle::AttentionOracle oracle(contract, problem, inputs);
-    Largest result;
-    for (const Index flat : judged_rows(problem)) {
-      const RowIndex r = row_index(problem, flat);
-      for (Index c = 0; c < problem.dv; ++c) {
-        const double got = out.at(r.b, r.h, r.i, c);
-        if (!std::isfinite(got)) continue;
-        const double lambda = oracle.lambda_needed(r.b, r.h, r.i, c, problem.dtype, got);
-        if (std::isnan(lambda)) continue;
-        ++result.elements;
-        result.lambda = std::max(result.lambda, lambda);
-      }
-    }
-    return result;
-  }
-  Verdict judge(oracle::Statistics* statistics = nullptr) const {
-    return oracle::AttentionOracle(contract, problem, inputs).judge(out, lse, statistics);
-  }
-};
 
 // What judge() says of the statistical tiers is what the full formulas say: proven below near_lambda, equal above; and it
 // changes no verdict.
@@ -333,85 +289,6 @@ TEST(TiersOnLongRows, DoNotBlameASumOfWeightsThatLieAlikeBetweenItsNumbers) {
   ASSERT_EQ(statistics.elements, 48);
   EXPECT_GT(statistics.t(), 1);  // by what costs little
   EXPECT_LT(oracle::AttentionOracle(contract, problem, inputs).slow_t(out), 0.5);
-}
-
-const kernels::KernelEntry& builtin(std::string_view name) {
-  return *kernels::find_kernel(kernels::builtin_kernels(), name);
-}
-
-// A key of score 0 beside 127 that a softcap holds near -15.8: their weights are two of the smallest steps of f16 and a bit, and round down
-// together, by a tenth.
-TEST(Tiers, WeightsAmongSubnormalsRoundAlike) {
-  const Problem problem = problem_from_text(
-      "op=attention b=2 hq=1 hkv=1 lq=32 lk=128 d=64 dv=64 dtype=f16 softcap=16 values=offset:2 q_form=power_of_two "
-      "k_form=short_significand v_form=one null_key=1 seed=0");
-  const Result result(problem, policy_from_text("f16"), builtin("explicit"));
-  oracle::AttentionOracle oracle(result.contract, problem, result.inputs);
-  const double got = result.out.at(0, 0, 18, 0);
-  ASSERT_GT(std::fabs(got - oracle.out_enclosure(0, 0, 18, 0).y), 0.1 * got);
-  EXPECT_LT(result.largest().lambda, warn);
-  // Weights that lose half of themselves are another matter.
-  EXPECT_GT(oracle.lambda_needed(0, 0, 18, 0, Format::f16, 0.5 * got), warn);
-}
-
-// A single row, whose scores are plain sums of 217 products, as large as s takes them to be: T is that of some 17 errors.
-TEST(Tiers, FewErrorsMayComeToMoreThanS) {
-  const Problem problem = problem_from_text(
-      "op=attention b=1 hq=1 hkv=1 lq=1 lk=256 d=256 dv=256 dtype=f32 values=peaked:1 seed=2379264681");
-  const Policy policy = policy_from_text("f32");
-  Result result(problem, policy, builtin("explicit"));
-  oracle::Statistics statistics;
-  ASSERT_EQ(result.judge(&statistics).kind, VerdictKind::pass);
-  const double limit = oracle::shipped_calibration().thresholds(policy, problem).t.value();
-  EXPECT_GT(statistics.t(), limit);
-  EXPECT_GT(statistics.errors, oracle::least_weights);
-  EXPECT_LT(statistics.t(), oracle::largest_t(limit, statistics));
-  const auto times = [&](double more) {
-    oracle::Statistics of = statistics;
-    of.squares *= more * more;
-    return of.t() / oracle::largest_t(limit, of);
-  };
-  EXPECT_GT(times(4), 1.5);
-  statistics.elements = 100'000;
-  statistics.errors = 1e5;
-  EXPECT_LT(oracle::largest_t(limit, statistics), 1.02);
-  EXPECT_EQ(oracle::largest_t(2, statistics), 2);
-}
-
-// What a quick level tells of an element that it found near, an upper bound, is no warning.
-TEST(Tiers, NearElementsWarnOfNothing) {
-  const Problem problem = problem_from_text(
-      "op=attention b=1 hq=4 hkv=1 lq=1 lk=128 d=96 dv=96 dtype=f32 lse=f32 values=offset:1 null_key=1 seed=480619962");
-  const Result result(problem, policy_from_text("f32"), *kernels::find_kernel(kernels::builtin_kernels(), "fused"));
-  oracle::Statistics statistics;
-  ASSERT_EQ(result.judge(&statistics).kind, VerdictKind::pass);
-  EXPECT_LT(result.largest().lambda, 1);
-  EXPECT_GT(statistics.largest_lambda, warn * (1 - 1e-3));
-  EXPECT_LE(statistics.largest_lambda, warn);
-}
-
-// Scores that a softcap holds at its end: weights of 1/15 in every row, which bf16 rounds alike for all elements.
-TEST(Tiers, WeightsThatRoundAlikeAreOneError) {
-  const Problem problem = problem_from_text(
-      "op=attention b=7 hq=8 hkv=1 lq=1 lk=15 d=64 dv=64 dtype=bf16 softcap=0x1.cf8p-3 bias=minus_inf bias_axes=0 "
-      "bias_type=f32 lse=f32 values=offset:1 seed=3479467474");
-  const Policy policy = policy_from_text("bf16");
-  const Result result(problem, policy, builtin("explicit-lse"));
-  oracle::Statistics statistics;
-  ASSERT_EQ(result.judge(&statistics).kind, VerdictKind::pass);
-  const double limit = oracle::shipped_calibration().thresholds(policy, problem).t.value();
-  oracle::AttentionOracle oracle(result.contract, problem, result.inputs);
-  const double t = std::min(statistics.t(), oracle.slow_t(result.out));
-  EXPECT_GT(t, limit);
-  EXPECT_GT(statistics.alike, 0.9 * static_cast<double>(statistics.elements));
-  EXPECT_LT(t, oracle::largest_t(limit, statistics));
-  EXPECT_LT(oracle::largest_t(limit, statistics), 2.5);
-  // Of weights that differ nothing is alike.
-  Problem other = problem;
-  other.softcap = 0;
-  oracle::Statistics of_other;
-  ASSERT_EQ(Result(other, policy, builtin("explicit-lse")).judge(&of_other).kind, VerdictKind::pass);
-  EXPECT_EQ(of_other.alike, 0);
 }
 
 }  // namespace
