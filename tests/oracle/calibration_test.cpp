@@ -116,7 +116,10 @@ TEST(Calibration, MasksMakeNoErrorsOfTheirOwn) {
   EXPECT_EQ(distinct_rows(problem_of("lq=4 q_form=one causal=1")), 32);
   EXPECT_EQ(distinct_rows(problem_of("lq=4 q_form=one k_layout=broadcast_batch causal=1 lengths=ragged")), 8);
   EXPECT_EQ(distinct_rows(problem_of("lq=4 k_form=one bias=normal bias_axes=8 keep=dense window_left=1")), 1);
-  EXPECT_EQ(distinct_rows(problem_of("lq=4 q_form=zero bias=alibi")), 8);  // of each head its distances
+  EXPECT_EQ(distinct_rows(problem_of("lq=4 q_form=zero bias=alibi")), 8);                 // of each head its distances
+  EXPECT_EQ(distinct_rows(problem_of("lq=4 q_form=one bias=padding bias_axes=14")), 32);  // as a mask
+  EXPECT_EQ(distinct_rows(problem_of("lq=4 q_form=one bias=normal bias_axes=14")), 128);
+  EXPECT_EQ(distinct_rows(problem_of("lq=4 q_form=one bias=normal bias_axes=6")), 32);  // no weight knows of it
   EXPECT_EQ(distinct_rows(problem_of("lq=4 causal=1")), 128);
 }
 
