@@ -137,7 +137,8 @@ TEST(Statistical, AScoreMayBeStoredAsZero) {
   fill(inputs.q, {1}, 1);
   fill(inputs.k, {0x1.fp-26, 0}, 1);
   fill(inputs.v, {1, 0}, 1);
-  oracle::AttentionOracle oracle(contract_for(policy_from_text("f64,score=f16")), problem, inputs);
+  const Contract contract = contract_for(policy_from_text("f64,score=f16"));
+  oracle::AttentionOracle oracle(contract, problem, inputs);
   const double stored_as_zero = 0.5;
   const oracle::StatisticalEnclosure e = oracle.statistical_enclosure(0, 0, 0, 0, 3);
   ASSERT_TRUE(e.applies);

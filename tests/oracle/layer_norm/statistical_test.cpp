@@ -100,7 +100,8 @@ TEST(LayerNormStatistical, DoesNotBlameSquaresThatAreRoundedAlike) {
   mean /= static_cast<float>(n);
   for (const float element : x) squares += (element - mean) * (element - mean);
   const float root = 1 / std::sqrt(squares / static_cast<float>(n) + static_cast<float>(inputs.epsilon));
-  LayerNormOracle judge(attest::layer_norm::contract_for(policy_from_text("f16")), problem, inputs);
+  const auto contract = attest::layer_norm::contract_for(policy_from_text("f16"));
+  LayerNormOracle judge(contract, problem, inputs);
   double largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const auto column = static_cast<Index>(i);
