@@ -88,7 +88,7 @@ std::optional<double> largest_t(const CalibrationCell& cell) {
 
 double largest_t(double t, const Statistics& statistics) {
   constexpr double once_in_10_6 = 4.753;  // standard deviations
-  const double part = 2 / (9 * std::clamp(statistics.errors, 1.0, static_cast<double>(statistics.elements)));
+  const double part = 2 / (9 * std::max(1.0, std::min(statistics.errors, static_cast<double>(statistics.elements))));
   const double most = std::max(t, std::pow(1 - part + once_in_10_6 * std::sqrt(part), 1.5));
   const double alike = statistics.alike / static_cast<double>(statistics.elements);
   return std::sqrt((1 - alike) * most * most + alike * std::max(6.0, most * most));
