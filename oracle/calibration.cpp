@@ -120,11 +120,10 @@ Index distinct_rows(const Problem& p) {
   const bool of_scores = !keys_alike(p), q = of_scores && !same_everywhere(p.q_form);
   // A mask, or a bias that is one, does not count: which keys it leaves have the scores that they have in the other rows, with the same
   // errors. ALiBi is of heads: its distances repeat from query to query. A bias that all keys share moves no weight.
-  const auto of_bias = [&p](Index axis) {
-    constexpr Index of_keys = 8;
-    if (p.bias == Bias::none || p.bias == Bias::zero || closes_keys(p.bias)) return false;
-    if ((p.bias_axes & of_keys) == 0 || (p.bias_axes & (Index{1} << axis)) == 0) return false;
-    return p.bias != Bias::alibi || axis == 1;
+  const auto has_axis = [&p](Index axis) { return (p.bias_axes & (Index{1} << axis)) != 0; };
+  const bool moves_weights = p.bias != Bias::none && p.bias != Bias::zero && !closes_keys(p.bias) && has_axis(3);
+  const auto of_bias = [&](Index axis) {
+    return moves_weights && has_axis(axis) && (p.bias != Bias::alibi || axis == 1);
   };
   const bool by_batch = (q && p.q_layout != Layout::broadcast_batch) ||
                         (of_scores && p.k_layout != Layout::broadcast_batch) || of_bias(0);

@@ -6,6 +6,7 @@
 #include "kernels/emulated/emulator.hpp"
 #include "kernels/registry.hpp"
 #include "oracle/attention.hpp"
+#include "oracle/calibration.hpp"
 
 namespace attest::testing {
 
@@ -52,6 +53,17 @@ struct Result {
   }
   Verdict judge(oracle::Statistics* statistics = nullptr) const {
     return oracle::AttentionOracle(contract, problem, inputs).judge(out, lse, statistics);
+  }
+
+  // What tier three says of it, as `aggregate-error` asks: T after a second look, the shipped limit of its class, and that of as many errors
+  // as judge() counted.
+  struct Aggregate {
+    double t, class_limit, limit;
+  };
+  [[nodiscard]] Aggregate aggregate(const oracle::Statistics& statistics) const {
+    const double class_limit = oracle::shipped_calibration().thresholds(contract.policy, problem).t.value();
+    return {std::min(statistics.t(), oracle::AttentionOracle(contract, problem, inputs).slow_t(out)), class_limit,
+            oracle::largest_t(class_limit, statistics)};
   }
 };
 

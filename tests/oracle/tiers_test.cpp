@@ -204,19 +204,6 @@ Result run_long(const Fault& fault, std::uint64_t seed) {
   return {problem, promised, kept, variant};
 }
 
-// What tier three says of a result, as `aggregate-error` asks it: T, and whether it is above the shipped threshold.
-struct Aggregate {
-  double t;
-  bool objects;
-};
-Aggregate aggregate_of(const Result& result, const oracle::Statistics& statistics) {
-  const oracle::Thresholds thresholds =
-      oracle::shipped_calibration().thresholds(result.contract.policy, result.problem);
-  const double t = std::min(statistics.t(),
-                            oracle::AttentionOracle(result.contract, result.problem, result.inputs).slow_t(result.out));
-  return {t, t > oracle::largest_t(thresholds.t.value(), statistics)};
-}
-
 // Faults of precision on long rows, by tier.
 TEST(TiersOnLongRows, FindFaultsOfPrecision) {
   constexpr int cases = 60;
@@ -226,8 +213,8 @@ TEST(TiersOnLongRows, FindFaultsOfPrecision) {
     const Result result = run_long({"none", "f16"}, 1000 + n);
     ASSERT_NE(result.judge(&statistics).kind, VerdictKind::fail);
     ASSERT_GE(statistics.elements, 48);
-    const Aggregate aggregate = aggregate_of(result, statistics);
-    EXPECT_FALSE(aggregate.objects) << aggregate.t << ' ' << to_text(result.problem);
+    const Result::Aggregate aggregate = result.aggregate(statistics);
+    EXPECT_LE(aggregate.t, aggregate.limit) << to_text(result.problem);
     largest_t = std::max(largest_t, aggregate.t);
     largest_lambda = std::max(largest_lambda, statistics.largest_lambda);
   }
@@ -246,8 +233,8 @@ TEST(TiersOnLongRows, FindFaultsOfPrecision) {
         ++three;
         continue;
       }
-      const Aggregate aggregate = aggregate_of(result, statistics);
-      three += aggregate.objects;
+      const Result::Aggregate aggregate = result.aggregate(statistics);
+      three += aggregate.t > aggregate.limit;
       least_t = std::min(least_t, aggregate.t);
     }
     std::printf("%s: found in %d of %d cases by the rigorous tier, %d by lambda %g, %d by T (at least %.3f)\n",
