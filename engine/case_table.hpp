@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -60,7 +61,7 @@ CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& pro
 // that fail, up to 20,000, and one in sixteen of the others.
 class CaseTable {
  public:
-  explicit CaseTable(const Supports& supports) : supports_(supports) { know_forms(supports.forms()); }
+  explicit CaseTable(Supports supports) : supports_(std::move(supports)) { know_forms(supports_.forms()); }
 
   void add(CaseRow row);
   [[nodiscard]] const std::vector<CaseRow>& rows() const noexcept { return rows_; }
@@ -74,7 +75,7 @@ class CaseTable {
  private:
   [[nodiscard]] bool keeps(const CaseRow& row) const noexcept;
 
-  const Supports& supports_;
+  Supports supports_;
   std::vector<CaseRow> rows_;
   std::size_t failing_ = 0;
 };

@@ -19,6 +19,11 @@ struct ProductsOf {
   static constexpr int width = width_of<isa>;
   // A block of products: rows, and vectors beside each other. As many sums as registers hold.
   static constexpr int rows_at_once = 4, vectors_at_once = isa == Isa::avx512 ? 4 : 2;
+  // Where a product takes a number of a row for all lanes from memory, as AVX-512's do, blocks of one vector are faster, if there are
+  // as many rows: one load feeds each product and nothing waits for a number to be spread over a register.
+  static constexpr int tall_most = isa == Isa::avx512 ? 16 : 0, tall_least = 8;
+  // One row waits for memory: how many keys ahead it asks the second cache for theirs.
+  static constexpr Index keys_ahead = 64;
 
   // Calls work.operator()<N, C>(j) for [0, padded(n)) in C vectors of N lanes.
   template <int C = vectors_at_once, class Work>
@@ -32,33 +37,42 @@ struct ProductsOf {
       if (j < end) work.template operator()<padding, 1>(j);
     }
   }
-  // Calls work.operator()<R>(r) for [0, rows) in groups of R.
-  template <class Work>
-  ATTEST_LANES static void in_rows(Index rows, const Work& work) {
-    Index r = 0;
-    for (; r + rows_at_once <= rows; r += rows_at_once) work.template operator()<rows_at_once>(r);
-    for (; r < rows; ++r) work.template operator()<1>(r);
+  // Calls work.operator()<R, N, C>(r, j) for rows [first, rows) and columns [0, padded(n)) in blocks of R rows and C vectors of N lanes.
+  template <int tall = tall_most, class Work>
+  ATTEST_LANES static void in_blocks(Index first, Index rows, Index n, const Work& work) {
+    if constexpr (tall >= tall_least) {
+      const Index end = first + (rows - first) / tall * tall;
+      if (first < end)
+        in_vectors<1>(
+            n, [&]<int N, int C>(Index j) __attribute__((always_inline)) {
+              for (Index r = first; r < end; r += tall) work.template operator()<tall, N, C>(r, j);
+            });
+      in_blocks<tall / 2>(end, rows, n, work);
+    } else if (first < rows) {
+      in_vectors(
+          n, [&]<int N, int C>(Index j) __attribute__((always_inline)) {
+            Index r = first;
+            for (; r + rows_at_once <= rows; r += rows_at_once) work.template operator()<rows_at_once, N, C>(r, j);
+            for (; r < rows; ++r) work.template operator()<1, N, C>(r, j);
+          });
+    }
   }
   static void dots(const float* q, Index q_step, Index rows, const float* keys, Index stride, Index d, Index n,
                    float factor, float* dots, Index dots_step) {
-    in_vectors(
-        n, [&]<int N, int C>(Index j) __attribute__((always_inline)) {
-          in_rows(
-              rows, [&]<int R>(Index r) __attribute__((always_inline)) {
-                using V = typename FloatsOf<N>::Type;
-                V sum[R][C] = {};
-                const float* key = keys + j;
-                const float* query = q + r * q_step;
-                for (Index e = 0; e < d; ++e, key += stride, ++query) {
-                  V k[C];
-                  for (int c = 0; c < C; ++c) k[c] = load_float<N>(key + c * N);
-                  for (int i = 0; i < R; ++i)
-                    for (int c = 0; c < C; ++c) sum[i][c] += query[i * q_step] * k[c];
-                }
-                for (int i = 0; i < R; ++i)
-                  for (int c = 0; c < C; ++c)
-                    store_float<N>(dots + (r + i) * dots_step + j + c * N, sum[i][c] * factor);
-              });
+    in_blocks(
+        0, rows, n, [&]<int R, int N, int C>(Index r, Index j) __attribute__((always_inline)) {
+          using V = typename FloatsOf<N>::Type;
+          V sum[R][C] = {};
+          const float* key = keys + j;
+          const float* query = q + r * q_step;
+          for (Index e = 0; e < d; ++e, key += stride, ++query) {
+            V k[C];
+            for (int c = 0; c < C; ++c) k[c] = load_float<N>(key + c * N);
+            for (int i = 0; i < R; ++i)
+              for (int c = 0; c < C; ++c) sum[i][c] += query[i * q_step] * k[c];
+          }
+          for (int i = 0; i < R; ++i)
+            for (int c = 0; c < C; ++c) store_float<N>(dots + (r + i) * dots_step + j + c * N, sum[i][c] * factor);
         });
   }
 
@@ -68,11 +82,19 @@ struct ProductsOf {
                                       float* dots) {
     using V = typename FloatsOf<N>::Type;
     V sum[G] = {};
-    const float* next = keys + G * N * stride;
+    // Line by line as they lie: in that order memory gives them twice as fast as a line of each key in turn.
+    const float* next = keys + keys_ahead * stride;
+    Index ahead = 0;
     Index e = 0;
     for (; e + 4 <= d; e += 4) {
-      if (N == width && e % 16 == 0)
-        for (int i = 0; i < G * N; ++i) __builtin_prefetch(next + i * stride + e);
+      for (int i = 0; i < G * N / 4 && N == width; ++i) {
+        __builtin_prefetch(next + ahead, 0, 2);
+        ahead += 16;
+        if (ahead >= d) {
+          ahead = 0;
+          next += stride;
+        }
+      }
       for (int g = 0; g < G; ++g) {
         V column[4];
         turn<N>(keys + g * N * stride + e, stride, column);
@@ -106,26 +128,23 @@ struct ProductsOf {
           weights, keys, values, stride, dv, sum, [](Index j) __attribute__((always_inline)) { return j; });
       return;
     }
-    in_vectors(
-        dv, [&]<int N, int C>(Index column) __attribute__((always_inline)) {
-          in_rows(
-              rows, [&]<int R>(Index r) __attribute__((always_inline)) {
-                using V = typename FloatsOf<N>::Type;
-                V total[R][C];
-                float* to = sum + r * sum_step + column;
-                for (int i = 0; i < R; ++i)
-                  for (int c = 0; c < C; ++c) total[i][c] = load_float<N>(to + i * sum_step + c * N);
-                const float* value = values + column;
-                const float* weight = weights + r * weights_step;
-                for (Index j = 0; j < keys; ++j, value += stride, ++weight) {
-                  V v[C];
-                  for (int c = 0; c < C; ++c) v[c] = load_float<N>(value + c * N);
-                  for (int i = 0; i < R; ++i)
-                    for (int c = 0; c < C; ++c) total[i][c] += weight[i * weights_step] * v[c];
-                }
-                for (int i = 0; i < R; ++i)
-                  for (int c = 0; c < C; ++c) store_float<N>(to + i * sum_step + c * N, total[i][c]);
-              });
+    in_blocks(
+        0, rows, dv, [&]<int R, int N, int C>(Index r, Index column) __attribute__((always_inline)) {
+          using V = typename FloatsOf<N>::Type;
+          V total[R][C];
+          float* to = sum + r * sum_step + column;
+          for (int i = 0; i < R; ++i)
+            for (int c = 0; c < C; ++c) total[i][c] = load_float<N>(to + i * sum_step + c * N);
+          const float* value = values + column;
+          const float* weight = weights + r * weights_step;
+          for (Index j = 0; j < keys; ++j, value += stride, ++weight) {
+            V v[C];
+            for (int c = 0; c < C; ++c) v[c] = load_float<N>(value + c * N);
+            for (int i = 0; i < R; ++i)
+              for (int c = 0; c < C; ++c) total[i][c] += weight[i * weights_step] * v[c];
+          }
+          for (int i = 0; i < R; ++i)
+            for (int c = 0; c < C; ++c) store_float<N>(to + i * sum_step + c * N, total[i][c]);
         });
   }
 
@@ -139,7 +158,6 @@ struct ProductsOf {
   template <class Key>
   ATTEST_LANES static void weigh_row(const float* weights, Index count, const float* values, Index stride, Index dv,
                                      float* sum, const Key& key) {
-    constexpr Index ahead = 16;
     in_vectors<8>(
         dv, [&]<int N, int C>(Index column) __attribute__((always_inline)) {
           typename FloatsOf<N>::Type total[C];
@@ -147,7 +165,7 @@ struct ProductsOf {
           for (Index entry = 0; entry < count; ++entry) {
             const Index j = key(entry);
             const float* value = values + j * stride + column;
-            for (int c = 0; c < C * N; c += 16) __builtin_prefetch(value + ahead * stride + c);
+            for (int c = 0; c < C * N; c += 16) __builtin_prefetch(value + keys_ahead * stride + c, 0, 2);
             for (int c = 0; c < C; ++c) total[c] += weights[j] * load_float<N>(value + c * N);
           }
           for (int c = 0; c < C; ++c) store_float<N>(sum + column + c * N, total[c]);

@@ -2,6 +2,7 @@
 #include <attest/plugin.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <stdexcept>
