@@ -21,16 +21,22 @@ function(attest_add_test name)
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  attest_test_properties(${name} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT} ENV ${arg_ENV})
+  if(arg_TIMEOUT)
+    set(timeout TIMEOUT ${arg_TIMEOUT})
+  endif()
+  attest_test_properties(${name} LABELS ${arg_LABELS} ${timeout} ENV ${arg_ENV})
 endfunction()
 
 # attest_test_properties(NAME LABELS label... [TIMEOUT seconds] [ENV NAME=value...]): the same
-# settings for a test made with add_test(). A test that cannot run here exits with 125 (skipped).
+# settings for a test made with add_test(). A test that cannot run here exits with 125 (skipped). Sanitizers get ten times as long.
 function(attest_test_properties name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS;ENV")
   attest_check_labels(${name} ${arg_LABELS})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
+  endif()
+  if(ATTEST_SANITIZE)
+    math(EXPR arg_TIMEOUT "10 * ${arg_TIMEOUT}")
   endif()
   if(ATTEST_SANITIZE MATCHES "thread")  # libomp tells what its threads wait for; how it does so is its own affair
     list(APPEND arg_ENV "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
