@@ -28,6 +28,13 @@ Index rows_at_once(const Call& call) noexcept {
   return std::clamp<Index>(materialised / std::max<Index>(padded(call.lk), 1), 1, std::clamp<Index>(call.lq, 1, most));
 }
 
+// From one row of scores to the next: a cache line more where a row is a multiple of half a KiB, since those of a block would share
+// few sets of the cache.
+Index step_of_scores(Index keys) noexcept {
+  constexpr Index line = 16;
+  return padded(keys) + (padded(keys) % (8 * line) == 0 ? line : 0);
+}
+
 enum class Weights : std::uint8_t { divided, by_lse };
 
 // Rows of one head, a block of them at a time.
@@ -40,7 +47,7 @@ struct Explicit {
   const Index length = call.length(b);
   const Index kv_head = h / call.group();
   const Index width = std::min(chunk, call.lk);
-  const Index q_step = padded(call.d), v_step = padded(call.dv), s_step = padded(call.lk);
+  const Index q_step = padded(call.d), v_step = padded(call.dv), s_step = step_of_scores(call.lk);
   // Keys that were turned for one block and fit into the cache serve the next.
   static constexpr Index kept_most = Index{1} << 16;
   const bool keeps = several && (length + chunk) * call.d <= kept_most;
