@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -116,13 +115,13 @@ std::vector<const graph::Node*> nodes_of(const Model& model, const engine::Subgr
   std::vector<bool> wanted(model.values.size(), false);
   wanted[static_cast<std::size_t>(subgraph.output)] = true;
   std::vector<const graph::Node*> nodes;
-  for (const graph::Node& node : std::views::reverse(model.nodes)) {
-    const bool gives = std::ranges::any_of(node.outputs, [&](int v) {
+  for (auto node = model.nodes.rbegin(); node != model.nodes.rend(); ++node) {  // clang 14 has no views of libstdc++ 12
+    const bool gives = std::ranges::any_of(node->outputs, [&](int v) {
       return v >= 0 && wanted[static_cast<std::size_t>(v)] && std::ranges::find(subgraph.fed, v) == subgraph.fed.end();
     });
     if (!gives) continue;
-    nodes.insert(nodes.begin(), &node);
-    for (const int value : node.inputs)
+    nodes.insert(nodes.begin(), &*node);
+    for (const int value : node->inputs)
       if (value >= 0) wanted[static_cast<std::size_t>(value)] = true;
   }
   return nodes;
