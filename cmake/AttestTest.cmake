@@ -21,10 +21,11 @@ function(attest_add_test name)
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  set(properties LABELS ${arg_LABELS} ENV ${arg_ENV})
   if(arg_TIMEOUT)
-    set(timeout TIMEOUT ${arg_TIMEOUT})
+    list(APPEND properties TIMEOUT ${arg_TIMEOUT})
   endif()
-  attest_test_properties(${name} LABELS ${arg_LABELS} ${timeout} ENV ${arg_ENV})
+  attest_test_properties(${name} ${properties})
 endfunction()
 
 # attest_test_properties(NAME LABELS label... [TIMEOUT seconds] [ENV NAME=value...]): the same

@@ -39,7 +39,7 @@ struct ProductsOf {
   }
   // Calls work.operator()<R, N, C>(r, j) for rows [first, rows) and columns [0, padded(n)) in blocks of R rows and C vectors of N lanes.
   template <int tall = tall_most, class Work>
-  ATTEST_LANES static void in_blocks(Index first, Index rows, Index n, const Work& work) {
+  ATTEST_LANES static void in_blocks(Index rows, Index n, const Work& work, Index first = 0) {
     if constexpr (tall >= tall_least) {
       const Index end = first + (rows - first) / tall * tall;
       if (first < end)
@@ -47,7 +47,7 @@ struct ProductsOf {
             n, [&]<int N, int C>(Index j) __attribute__((always_inline)) {
               for (Index r = first; r < end; r += tall) work.template operator()<tall, N, C>(r, j);
             });
-      in_blocks<tall / 2>(end, rows, n, work);
+      in_blocks<tall / 2>(rows, n, work, end);
     } else if (first < rows) {
       in_vectors(
           n, [&]<int N, int C>(Index j) __attribute__((always_inline)) {
@@ -57,20 +57,24 @@ struct ProductsOf {
           });
     }
   }
+  // The sums of one such block: sum[i][c] += factors[i * factors_step + e] times vector c of columns + e * stride, for e in [0, count).
+  template <int R, int N, int C>
+  ATTEST_LANES static void add_products(const float* factors, Index factors_step, const float* columns, Index stride,
+                                        Index count, typename FloatsOf<N>::Type (&sum)[R][C]) {
+    for (Index e = 0; e < count; ++e, columns += stride, ++factors) {
+      typename FloatsOf<N>::Type column[C];
+      for (int c = 0; c < C; ++c) column[c] = load_float<N>(columns + c * N);
+      for (int i = 0; i < R; ++i)
+        for (int c = 0; c < C; ++c) sum[i][c] += factors[i * factors_step] * column[c];
+    }
+  }
   static void dots(const float* q, Index q_step, Index rows, const float* keys, Index stride, Index d, Index n,
                    float factor, float* dots, Index dots_step) {
     in_blocks(
-        0, rows, n, [&]<int R, int N, int C>(Index r, Index j) __attribute__((always_inline)) {
+        rows, n, [&]<int R, int N, int C>(Index r, Index j) __attribute__((always_inline)) {
           using V = typename FloatsOf<N>::Type;
           V sum[R][C] = {};
-          const float* key = keys + j;
-          const float* query = q + r * q_step;
-          for (Index e = 0; e < d; ++e, key += stride, ++query) {
-            V k[C];
-            for (int c = 0; c < C; ++c) k[c] = load_float<N>(key + c * N);
-            for (int i = 0; i < R; ++i)
-              for (int c = 0; c < C; ++c) sum[i][c] += query[i * q_step] * k[c];
-          }
+          add_products<R, N, C>(q + r * q_step, q_step, keys + j, stride, d, sum);
           for (int i = 0; i < R; ++i)
             for (int c = 0; c < C; ++c) store_float<N>(dots + (r + i) * dots_step + j + c * N, sum[i][c] * factor);
         });
@@ -129,20 +133,13 @@ struct ProductsOf {
       return;
     }
     in_blocks(
-        0, rows, dv, [&]<int R, int N, int C>(Index r, Index column) __attribute__((always_inline)) {
+        rows, dv, [&]<int R, int N, int C>(Index r, Index column) __attribute__((always_inline)) {
           using V = typename FloatsOf<N>::Type;
           V total[R][C];
           float* to = sum + r * sum_step + column;
           for (int i = 0; i < R; ++i)
             for (int c = 0; c < C; ++c) total[i][c] = load_float<N>(to + i * sum_step + c * N);
-          const float* value = values + column;
-          const float* weight = weights + r * weights_step;
-          for (Index j = 0; j < keys; ++j, value += stride, ++weight) {
-            V v[C];
-            for (int c = 0; c < C; ++c) v[c] = load_float<N>(value + c * N);
-            for (int i = 0; i < R; ++i)
-              for (int c = 0; c < C; ++c) total[i][c] += weight[i * weights_step] * v[c];
-          }
+          add_products<R, N, C>(weights + r * weights_step, weights_step, values + column, stride, keys, total);
           for (int i = 0; i < R; ++i)
             for (int c = 0; c < C; ++c) store_float<N>(to + i * sum_step + c * N, total[i][c]);
         });
