@@ -139,7 +139,8 @@ class Plugin(unittest.TestCase):
         if importlib.util.find_spec("xdist") is None:
             self.skipTest("no pytest-xdist here")
         self.write(kernels=KERNELS)
-        self.assertEqual(self.pytest("-p", "xdist", "-n", 2, "--attest", "--attest-cases", 10, "--attest-seed", "random",
+        # A random seed: of 10 problems one time in some dozens each has one key, one channel or nothing open, which hide a scale.
+        self.assertEqual(self.pytest("-p", "xdist", "-n", 2, "--attest", "--attest-cases", 100, "--attest-seed", "random",
                                      "--attest-property", "[gphb]*"), 1, self.output)
         results = self.results()
         self.assertEqual(results["kernels.wrong::policy-bound"], "failure")
