@@ -18,11 +18,6 @@ std::optional<Format> format_from_name(std::string_view text) noexcept {
   return std::nullopt;
 }
 
-// Rounding happens in round_to; what is left to convert is exact in float.
-std::uint16_t encode_f16(double x) noexcept { return attest_f16_store(static_cast<float>(round_to(Format::f16, x))); }
-std::uint16_t encode_bf16(double x) noexcept {
-  return attest_bf16_store(static_cast<float>(round_to(Format::bf16, x)));
-}
 double decode_f16(std::uint16_t bits) noexcept { return static_cast<double>(attest_f16_load(bits)); }
 double decode_bf16(std::uint16_t bits) noexcept { return static_cast<double>(attest_bf16_load(bits)); }
 

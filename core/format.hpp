@@ -91,9 +91,31 @@ constexpr bool narrower(Format a, Format b) noexcept { return precision(a) < pre
   return std::bit_cast<float>(bits & ~((1u << drop) - 1));
 }
 
-// Storage of the two 16-bit formats. Encoding rounds once, to nearest even; NaN stays NaN.
-std::uint16_t encode_f16(double x) noexcept;
-std::uint16_t encode_bf16(double x) noexcept;
+// How a format of 16 bits lies in a double, without branches. Rounding is to nearest, ties to even, once; NaN stays NaN.
+template <Format format>
+[[gnu::always_inline]] inline std::uint16_t encoded(double x) noexcept {
+  constexpr int drop = 53 - precision(format);  // bits of the significand that are cut off
+  constexpr std::uint64_t bias = static_cast<std::uint64_t>(1023 + min_exponent(format) - 1) << (precision(format) - 1);
+  // What added to a subnormal leaves as its last bits how many of the smallest ones it is.
+  constexpr double shifter =
+      std::bit_cast<double>(static_cast<std::uint64_t>(1023 + 52 + min_exponent(format) - precision(format) + 1) << 52);
+  constexpr std::uint64_t infinite = (std::uint64_t{0x7FFF} >> (precision(format) - 1)) << (precision(format) - 1),
+                          quiet = infinite | std::uint64_t{1} << (precision(format) - 2);
+  const std::uint64_t bits = std::bit_cast<std::uint64_t>(x), sign = bits >> 48 & 0x8000,
+                      magnitude = bits & 0x7FFFFFFFFFFFFFFF;
+  const double size = std::bit_cast<double>(magnitude);
+  const std::uint64_t rounded =
+      ((magnitude + ((std::uint64_t{1} << (drop - 1)) - 1) + (magnitude >> drop & 1)) >> drop) - bias;
+  const std::uint64_t subnormal = std::bit_cast<std::uint64_t>(size + shifter) - std::bit_cast<std::uint64_t>(shifter);
+  std::uint64_t number = size < smallest_normal(format) ? subnormal : rounded;
+  number = size >= overflow_threshold(format) ? infinite : number;
+  const std::uint64_t kept =
+      format == Format::bf16 ? (magnitude >> drop) & (2 * (quiet - infinite) - 1) : 0;  // of a NaN
+  number = size != size ? quiet | kept : number;
+  return static_cast<std::uint16_t>(sign | number);
+}
+inline std::uint16_t encode_f16(double x) noexcept { return encoded<Format::f16>(x); }
+inline std::uint16_t encode_bf16(double x) noexcept { return encoded<Format::bf16>(x); }
 double decode_f16(std::uint16_t bits) noexcept;
 double decode_bf16(std::uint16_t bits) noexcept;
 

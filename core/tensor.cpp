@@ -168,67 +168,49 @@ std::size_t guard_bytes(const attest_tensor& view) noexcept {
   return guard_for({view.shape, axes}, {view.strides, axes}, view.dtype.bits / 8u);
 }
 
-// Header, guard, elements and guard lie in one allocation, so that a Tensor is one pointer. One in several parts is mapped, not
-// allocated: what lies between them never becomes real.
-struct Tensor::Block {
-  DType type{};
-  attest_dtype plugin_type{};
-  std::int32_t ndim = 0;
-  std::int64_t shape[4] = {1, 1, 1, 1};
-  std::int64_t strides[4] = {0, 0, 0, 0};
-  std::size_t header = 0;    // bytes from here to the first guard, so that elements begin at a multiple of `alignment`
-  std::size_t guard = 0;     // bytes before and after
-  std::size_t base = 0;      // bytes from the end of the first guard to the first element
-  std::size_t elements = 0;  // bytes between the guards
-  MemoryParts parts;         // guards, elements and gaps; `first` is not set: it is bytes()
-  void* room = nullptr;      // what was allocated
-
-  // Large memory is asked for in large pages, so that it becomes real in few steps.
-  static void* large(void* memory, std::size_t size) noexcept {
+namespace {
+// Large memory is asked for in large pages, so that it becomes real in few steps.
+void* large(void* memory, std::size_t size) noexcept {
 #ifdef MADV_HUGEPAGE
-    constexpr std::size_t least = std::size_t{1} << 25, page = 1 << 12;
-    const std::size_t offset = -reinterpret_cast<std::uintptr_t>(memory) % page;
-    if (size >= least) (void)::madvise(static_cast<std::byte*>(memory) + offset, size - offset, MADV_HUGEPAGE);
+  constexpr std::size_t least = std::size_t{1} << 25, page = 1 << 12;
+  const std::size_t offset = -reinterpret_cast<std::uintptr_t>(memory) % page;
+  if (size >= least) (void)::madvise(static_cast<std::byte*>(memory) + offset, size - offset, MADV_HUGEPAGE);
 #endif
-    return memory;
-  }
-  // Room for a block and its parts, where it begins, and what was allocated: aligned here, which costs less than to ask for it.
-  struct Room {
-    void *block, *allocated;
-  };
-  // Throws NotReserved if the system does not even reserve what lies between them.
-  static Room make_room(std::size_t header, const MemoryParts& parts) {
-    const std::size_t size = header + parts.span();
-    if (parts.count == 1) {
-      void* const allocated = large(::operator new(size + alignment), size + alignment);
-      return {static_cast<std::byte*>(allocated) + -reinterpret_cast<std::uintptr_t>(allocated) % alignment, allocated};
-    }
-    void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-      throw NotReserved(
-          "the system reserves no memory for a tensor whose parts lie far apart, of which little would be used: "
-          "raise its limit (ulimit -v, vm.overcommit_memory)");
-    return {memory, memory};
-  }
-  [[nodiscard]] std::byte* bytes() noexcept { return reinterpret_cast<std::byte*>(this) + header; }
-  [[nodiscard]] MemoryParts all_parts() noexcept {
-    MemoryParts all = parts;
-    all.first = bytes();
-    return all;
-  }
-  [[nodiscard]] Index size() const noexcept { return shape[0] * shape[1] * shape[2] * shape[3]; }
+  return memory;
+}
 
-  [[nodiscard]] std::byte* first() noexcept { return bytes() + guard + base; }
-  [[nodiscard]] std::byte* at(Index i0, Index i1, Index i2, Index i3) noexcept {
-    const Index element = i0 * strides[0] + i1 * strides[1] + i2 * strides[2] + i3 * strides[3];
-    return first() + element * static_cast<Index>(size_of(type));
-  }
+// Room for a block and its parts, where it begins, and what was allocated: aligned here, which costs less than to ask for it.
+// One in several parts is mapped, not allocated: what lies between them never becomes real.
+struct Room {
+  void *block, *allocated;
 };
+// Throws NotReserved if the system does not even reserve what lies between them.
+Room make_room(std::size_t header, const MemoryParts& parts) {
+  const std::size_t size = header + parts.span();
+  if (parts.count == 1) {
+    void* const allocated = large(::operator new(size + alignment), size + alignment);
+    return {static_cast<std::byte*>(allocated) + -reinterpret_cast<std::uintptr_t>(allocated) % alignment, allocated};
+  }
+  void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    throw NotReserved(
+        "the system reserves no memory for a tensor whose parts lie far apart, of which little would be used: "
+        "raise its limit (ulimit -v, vm.overcommit_memory)");
+  return {memory, memory};
+}
+}  // namespace
+
+// This block lies at the beginning of its room; its header is known.
+void Tensor::Block::lie_in(void* room) noexcept {
+  allocated = room;
+  parts.first = reinterpret_cast<std::byte*>(this) + header;
+  first = parts.first + guard + base;
+}
 
 void Tensor::Free::operator()(Block* block) const noexcept {
   const MemoryParts parts = block->parts;
   const std::size_t header = block->header;
-  void* const room = block->room;
+  void* const room = block->allocated;
   block->~Block();
   if (parts.count == 1)
     ::operator delete(room);
@@ -256,10 +238,10 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   const std::size_t base = static_cast<std::size_t>(base_offset) * width;
   const std::size_t elements = std::max(static_cast<std::size_t>(needed), base + width);
   if (!far) parts = {nullptr, guard + elements + guard, 0, 1};
+  // So that elements begin at a multiple of `alignment`.
   const std::size_t header = round_up(sizeof(Block) + guard, alignment) - guard;
-  const Block::Room room = Block::make_room(header, parts);
+  const Room room = make_room(header, parts);
   block_.reset(new (room.block) Block);
-  block_->room = room.allocated;
   block_->parts = parts;
   block_->header = header;
   block_->type = type;
@@ -270,7 +252,8 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   block_->guard = guard;
   block_->base = base;
   block_->elements = elements;
-  const MemoryParts all = block_->all_parts();
+  block_->lie_in(room.allocated);
+  const MemoryParts& all = block_->parts;
   bool repeats = false;  // elements that lie in one place leave others without one
   for (std::size_t axis = 0; axis < shape.size(); ++axis) repeats |= shape[axis] > 1 && strides[axis] == 0;
   if (unset && !repeats && all.count == 1 && static_cast<std::size_t>(block_->size()) * width == elements) {
@@ -312,7 +295,7 @@ attest_tensor Tensor::view() const noexcept {
   attest_tensor tensor{};
   tensor.device = {ATTEST_CPU, 0};
   if (!block_) return tensor;
-  tensor.data = block_->bytes() + block_->guard + block_->base;
+  tensor.data = block_->first;
   tensor.ndim = block_->ndim;
   tensor.dtype = block_->plugin_type;
   tensor.shape = block_->shape;
@@ -320,58 +303,17 @@ attest_tensor Tensor::view() const noexcept {
   return tensor;
 }
 
-double Tensor::at(Index i0, Index i1, Index i2, Index i3) const noexcept {
-  const std::byte* const from = block_->at(i0, i1, i2, i3);
-  const auto got = [from](auto value) {
-    std::memcpy(&value, from, sizeof value);
-    return value;
-  };
-  switch (block_->type) {
-    case DType::f16:
-      return static_cast<double>(attest_f16_load(got(std::uint16_t{})));
-    case DType::bf16:
-      return static_cast<double>(attest_bf16_load(got(std::uint16_t{})));
-    case DType::f32:
-      return static_cast<double>(got(float{}));
-    case DType::f64:
-      return got(double{});
-    case DType::i32:
-      return got(std::int32_t{});
-    case DType::boolean:
-      return got(std::uint8_t{}) != 0;
-  }
-  return 0;
-}
-void Tensor::set(Index i0, Index i1, Index i2, Index i3, double value) noexcept {
-  std::byte* const to = block_->at(i0, i1, i2, i3);
-  const auto put = [to](auto bits) { std::memcpy(to, &bits, sizeof bits); };
-  switch (block_->type) {
-    case DType::f16:
-      return put(encode_f16(value));
-    case DType::bf16:
-      return put(encode_bf16(value));
-    case DType::f32:
-      return put(static_cast<float>(value));
-    case DType::f64:
-      return put(value);
-    case DType::i32:
-      return put(static_cast<std::int32_t>(value));
-    case DType::boolean:
-      return put(static_cast<std::uint8_t>(value != 0));
-  }
-}
-
-MemoryParts Tensor::parts() const noexcept { return block_ ? block_->all_parts() : MemoryParts{}; }
+MemoryParts Tensor::parts() const noexcept { return block_ ? block_->parts : MemoryParts{}; }
 std::span<std::byte> Tensor::span_bytes() const noexcept {
-  return block_ ? std::span<std::byte>(block_->bytes() + block_->guard, block_->elements) : std::span<std::byte>{};
+  return block_ ? std::span<std::byte>(block_->after_guard(), block_->elements) : std::span<std::byte>{};
 }
 
 Tensor Tensor::clone() const {
   Tensor copy;
   if (!block_) return copy;
-  const Block::Room room = Block::make_room(block_->header, block_->parts);
+  const Room room = make_room(block_->header, block_->parts);
   copy.block_.reset(new (room.block) Block(*block_));
-  copy.block_->room = room.allocated;
+  copy.block_->lie_in(room.allocated);
   const MemoryParts from = parts(), to = copy.parts();
   for (std::size_t n = 0; n < from.count; ++n) std::memcpy(to.part(n).data(), from.part(n).data(), from.size);
   return copy;
@@ -379,8 +321,15 @@ Tensor Tensor::clone() const {
 
 void Tensor::poison() noexcept {
   if (!block_) return;
-  fill_elements(Nest(block_->shape, block_->strides), size_of(block_->type), block_->first(),
-                poison_bits(block_->type));
+  fill_elements(Nest(block_->shape, block_->strides), size_of(block_->type), block_->first, poison_bits(block_->type));
+}
+
+void Tensor::fill(double value) noexcept {
+  if (!block_ || size() == 0) return;
+  set(0, 0, 0, 0, value);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, block_->first, size_of(block_->type));
+  fill_elements(Nest(block_->shape, block_->strides), size_of(block_->type), block_->first, bits);
 }
 
 bool Tensor::is_poison(Index i0, Index i1, Index i2, Index i3) const noexcept {
@@ -397,8 +346,8 @@ Tensor::Damage Tensor::damage() const noexcept {
   if (static_cast<std::size_t>(block_->size()) * width == block_->elements) return Damage::none;
   const Nest nest(block_->shape, block_->strides);
   if (nest.axes > 0 && nest.apart && all.count == 1) {
-    const bool whole = untouched(block_->bytes() + block_->guard, block_->base) &&
-                       gaps_untouched(nest, nest.axes, width, block_->first());
+    const bool whole =
+        untouched(block_->after_guard(), block_->base) && gaps_untouched(nest, nest.axes, width, block_->first);
     return whole ? Damage::none : Damage::gap;
   }
   // Else what is left once every element is blanked.
@@ -407,7 +356,7 @@ Tensor::Damage Tensor::damage() const noexcept {
   const Index run = (nest.extent[0] - 1) * nest.stride[0], step = nest.stride[0];
   for_each_run(nest, [&](Index first) {
     for (Index element = first; element <= first + run; element += step) {
-      const auto at = static_cast<std::size_t>(block_->first() - all.first) + static_cast<std::size_t>(element) * width,
+      const auto at = static_cast<std::size_t>(block_->first - all.first) + static_cast<std::size_t>(element) * width,
                  part = all.count > 1 ? at / all.step : 0;
       std::memset(rest.data() + part * all.size + (at - part * all.step), 0xFF, width);
     }

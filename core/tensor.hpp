@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -96,8 +97,9 @@ class Tensor {
   [[nodiscard]] std::span<std::byte> span_bytes() const noexcept;
   [[nodiscard]] Tensor clone() const;
 
-  // Fills every element with the poison NaN of its type (no gap, no guard).
+  // Fills every element with the poison NaN of its type, or with a value rounded once (no gap, no guard).
   void poison() noexcept;
+  void fill(double value) noexcept;
   [[nodiscard]] bool is_poison(Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) const noexcept;
   // Where something was written outside the elements.
   enum class Damage : std::uint8_t { none, before, after, gap };
@@ -105,12 +107,76 @@ class Tensor {
 
  private:
   Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset, bool unset);
-  struct Block;
+  // Header, guard, elements and guard lie in one allocation, so that a Tensor is one pointer.
+  struct Block {
+    DType type{};
+    attest_dtype plugin_type{};
+    std::int32_t ndim = 0;
+    std::int64_t shape[4] = {1, 1, 1, 1};
+    std::int64_t strides[4] = {0, 0, 0, 0};
+    std::byte* first = nullptr;  // the first element
+    std::size_t header = 0;      // bytes from here to the first guard
+    std::size_t guard = 0;       // bytes before and after
+    std::size_t base = 0;        // bytes from the end of the first guard to the first element
+    std::size_t elements = 0;    // bytes between the guards
+    MemoryParts parts;           // guards, elements and gaps
+    void* allocated = nullptr;
+
+    void lie_in(void* room) noexcept;
+    [[nodiscard]] std::byte* after_guard() const noexcept { return first - base; }
+    [[nodiscard]] Index size() const noexcept { return shape[0] * shape[1] * shape[2] * shape[3]; }
+    [[nodiscard, gnu::always_inline]] std::byte* at(Index i0, Index i1, Index i2, Index i3) const noexcept {
+      const Index element = i0 * strides[0] + i1 * strides[1] + i2 * strides[2] + i3 * strides[3];
+      return first + element * static_cast<Index>(size_of(type));
+    }
+  };
   struct Free {
     void operator()(Block* block) const noexcept;
   };
   std::unique_ptr<Block, Free> block_;
 };
+
+// Here for laws that rewrite tensors element by element.
+[[gnu::always_inline]] inline double Tensor::at(Index i0, Index i1, Index i2, Index i3) const noexcept {
+  const std::byte* const from = block_->at(i0, i1, i2, i3);
+  const auto got = [from](auto value) {
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  };
+  switch (block_->type) {
+    case DType::f16:
+      return static_cast<double>(attest_f16_load(got(std::uint16_t{})));
+    case DType::bf16:
+      return static_cast<double>(attest_bf16_load(got(std::uint16_t{})));
+    case DType::f32:
+      return static_cast<double>(got(float{}));
+    case DType::f64:
+      return got(double{});
+    case DType::i32:
+      return got(std::int32_t{});
+    case DType::boolean:
+      return got(std::uint8_t{}) != 0;
+  }
+  return 0;
+}
+[[gnu::always_inline]] inline void Tensor::set(Index i0, Index i1, Index i2, Index i3, double value) noexcept {
+  std::byte* const to = block_->at(i0, i1, i2, i3);
+  const auto put = [to](auto bits) { std::memcpy(to, &bits, sizeof bits); };
+  switch (block_->type) {
+    case DType::f16:
+      return put(encode_f16(value));
+    case DType::bf16:
+      return put(encode_bf16(value));
+    case DType::f32:
+      return put(static_cast<float>(value));
+    case DType::f64:
+      return put(value);
+    case DType::i32:
+      return put(static_cast<std::int32_t>(value));
+    case DType::boolean:
+      return put(static_cast<std::uint8_t>(value != 0));
+  }
+}
 
 // What a view holds in memory of its own: with the same strides, or packed. Absent where the view is.
 Tensor copied_as_it_lies(const attest_tensor& from);

@@ -37,11 +37,11 @@ Verdict check_causal_truncated(Trial& trial) {
 
   const auto same = [](std::array<Index, 4> at) { return at; };
   Inputs& to = derived.inputs;
-  to.q = picked(from.q, p.q_layout, {p.b, p.hq, rows, p.d}, same);
-  to.k = picked(from.k, p.k_layout, {p.b, p.hkv, keys, p.d}, same);
-  to.v = picked(from.v, p.v_layout, {p.b, p.hkv, keys, p.dv}, same);
-  to.keep = picked(from.keep, p.mask_layout, {p.b, p.hq, rows, keys}, same);
-  to.bias = picked(from.bias, p.mask_layout, {p.b, p.hq, rows, keys}, same);
+  to.q = picked_rows(from.q, p.q_layout, {p.b, p.hq, rows, p.d}, same);
+  to.k = picked_rows(from.k, p.k_layout, {p.b, p.hkv, keys, p.d}, same);
+  to.v = picked_rows(from.v, p.v_layout, {p.b, p.hkv, keys, p.dv}, same);
+  to.keep = picked_rows(from.keep, p.mask_layout, {p.b, p.hq, rows, keys}, same);
+  to.bias = picked_rows(from.bias, p.mask_layout, {p.b, p.hq, rows, keys}, same);
   for (Index b = 0; b < p.b && to.kv_lengths.present(); ++b) {
     const double length = from.kv_lengths.at(b);
     to.kv_lengths.set(

@@ -26,7 +26,13 @@ Verdict check_constant_value(Trial& trial) {
   Derived derived = copy_of(trial);
   Tensor& v = derived.inputs.v;
   const std::uint64_t key = draw(trial.problem(), 72);
-  for_each_stored(v, [&](Index b, Index h, Index j, Index c) { v.set(b, h, j, c, constant_of(key, b, h, c)); });
+  const std::array<Index, 4> n = stored_extents(v);
+  for (Index b = 0; b < n[0]; ++b)
+    for (Index h = 0; h < n[1]; ++h)
+      for (Index c = 0; c < n[3]; ++c) {
+        const double constant = constant_of(key, b, h, c);
+        for (Index j = 0; j < n[2]; ++j) v.set(b, h, j, c, constant);
+      }
   return own_judgement(trial, derived, "every key has the same value");
 }
 

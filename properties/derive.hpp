@@ -34,8 +34,20 @@ Tensor picked(const Tensor& tensor, Layout layout, const std::array<Index, 4>& s
   Tensor made = laid_out(tensor.dtype(), layout, shape, shared_axes(tensor));
   const attest_tensor from = tensor.view(), to = made.view();
   for_each_stored(made, [&](Index b, Index h, Index i, Index c) {
-    const std::array<Index, 4> at = source(std::array<Index, 4>{b, h, i, c});
-    copy_element(from, at, to, {b, h, i, c});
+    copy_row(from, source(std::array<Index, 4>{b, h, i, c}), to, {b, h, i, c}, 1);
+  });
+  return made;
+}
+
+// The same where source(b, h, i, c) lies c behind source(b, h, i, 0) along the last axis: whole rows at a time.
+template <class Source>
+Tensor picked_rows(const Tensor& tensor, Layout layout, const std::array<Index, 4>& shape, Source&& source) {
+  if (!tensor.present()) return {};
+  Tensor made = laid_out(tensor.dtype(), layout, shape, shared_axes(tensor));
+  const attest_tensor from = tensor.view(), to = made.view();
+  const Index count = stored_extents(made)[3];
+  for_each_row(made, [&](Index b, Index h, Index i) {
+    copy_row(from, source(std::array<Index, 4>{b, h, i, 0}), to, {b, h, i, 0}, count);
   });
   return made;
 }

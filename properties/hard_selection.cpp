@@ -99,8 +99,8 @@ class Selection {
 
   // False if no powers of two give the scores that are needed.
   bool build() {
-    for (Tensor* tensor : {&inputs_.q, &inputs_.k})
-      for_each_stored(*tensor, [&](Index b, Index h, Index i, Index c) { tensor->set(b, h, i, c, 0); });
+    inputs_.q.fill(0);
+    inputs_.k.fill(0);
     std::uint64_t bits = draw(problem_, 71);
     for_each_stored(inputs_.v, [&](Index b, Index h, Index j, Index c) {
       bits = mix(bits);

@@ -28,8 +28,8 @@ Verdict check_heads_expanded(Trial& trial) {
     at[1] /= group;
     return at;
   };
-  derived.inputs.k = picked(from.k, p.k_layout, {p.b, p.hq, p.lk, p.d}, head_read);
-  derived.inputs.v = picked(from.v, p.v_layout, {p.b, p.hq, p.lk, p.dv}, head_read);
+  derived.inputs.k = picked_rows(from.k, p.k_layout, {p.b, p.hq, p.lk, p.d}, head_read);
+  derived.inputs.v = picked_rows(from.v, p.v_layout, {p.b, p.hq, p.lk, p.dv}, head_read);
   p.hkv = p.hq;
   trial.base();
   const Result result = trial.run(derived.inputs, p);

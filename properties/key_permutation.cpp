@@ -40,8 +40,8 @@ Verdict check_key_permutation(Trial& trial) {
   const auto place_of = [&](Index j) { return order[static_cast<std::size_t>(j)]; };
   const auto row = [&](std::array<Index, 4> at) { return std::array{at[0], at[1], place_of(at[2]), at[3]}; };
   const auto column = [&](std::array<Index, 4> at) { return std::array{at[0], at[1], at[2], place_of(at[3])}; };
-  inputs.k = picked(inputs.k, p.k_layout, {p.b, p.hkv, p.lk, p.d}, row);
-  inputs.v = picked(inputs.v, p.v_layout, {p.b, p.hkv, p.lk, p.dv}, row);
+  inputs.k = picked_rows(inputs.k, p.k_layout, {p.b, p.hkv, p.lk, p.d}, row);
+  inputs.v = picked_rows(inputs.v, p.v_layout, {p.b, p.hkv, p.lk, p.dv}, row);
   inputs.keep = picked(inputs.keep, p.mask_layout, {p.b, p.hq, p.lq, p.lk}, column);
   inputs.bias = picked(inputs.bias, p.mask_layout, {p.b, p.hq, p.lq, p.lk}, column);
   return agreement(trial, derived, "the keys in another order");

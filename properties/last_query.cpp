@@ -25,9 +25,9 @@ Verdict check_last_query(Trial& trial) {
     at[2] = last;
     return at;
   };
-  inputs.q = picked(inputs.q, p.q_layout, {p.b, p.hq, 1, p.d}, last_row);
-  inputs.keep = picked(inputs.keep, p.mask_layout, {p.b, p.hq, 1, p.lk}, last_row);
-  inputs.bias = picked(inputs.bias, p.mask_layout, {p.b, p.hq, 1, p.lk}, last_row);
+  inputs.q = picked_rows(inputs.q, p.q_layout, {p.b, p.hq, 1, p.d}, last_row);
+  inputs.keep = picked_rows(inputs.keep, p.mask_layout, {p.b, p.hq, 1, p.lk}, last_row);
+  inputs.bias = picked_rows(inputs.bias, p.mask_layout, {p.b, p.hq, 1, p.lk}, last_row);
   p.lq = 1;
   return agreement(trial, derived, "the last query alone", last_row);
 }

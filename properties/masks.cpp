@@ -19,15 +19,9 @@ Masks::Masks(const Inputs& inputs, const Contract& contract) noexcept
       rows_(inputs.q.shape()[2]),
       keys_(inputs.k.shape()[2]) {}
 
-Index Masks::length(Index b) const noexcept {
-  return attest_present(&lengths_) ? static_cast<Index>(load(lengths_, b)) : keys_;
-}
-
 double Masks::bias(Index b, Index h, Index i, Index j) const noexcept {
   return attest_present(&bias_) ? load(bias_, b, h, i, j) : 0;
 }
-
-Index Masks::diagonal(Index b, Index i) const noexcept { return bottom_right_ ? i + length(b) - rows_ : i; }
 
 bool Masks::has_key(Index b, Index h, Index i) const noexcept {
   for (Index j = 0, last = std::min(end(b, i), length(b)); j < last; ++j)
@@ -35,17 +29,11 @@ bool Masks::has_key(Index b, Index h, Index i) const noexcept {
   return false;
 }
 
-Index Masks::end(Index b, Index i) const noexcept {
-  const Index g = diagonal(b, i);
+Index Masks::end_of(Index diagonal) const noexcept {
   Index last = keys_;
-  if (causal_) last = std::min(last, g + 1);
-  if (window_right_ >= 0 && window_right_ < last - g) last = g + window_right_ + 1;
+  if (causal_) last = std::min(last, diagonal + 1);
+  if (window_right_ >= 0 && window_right_ < last - diagonal) last = diagonal + window_right_ + 1;
   return std::max<Index>(last, 0);
-}
-
-Index Masks::begin(Index b, Index i) const noexcept {
-  const Index g = diagonal(b, i);
-  return window_left_ >= 0 && window_left_ < g ? g - window_left_ : 0;
 }
 
 bool Masks::by_position_alone() const noexcept {
@@ -64,7 +52,8 @@ Index Masks::single_of(Index first, Index last, const Closed& closed) noexcept {
 }
 
 Index Masks::single(Index b, Index h, Index i) const noexcept {
-  const Index first = begin(b, i), last = std::min({end(b, i), length(b), keys_});
+  const Index own = length(b), on_diagonal = diagonal(own, i);
+  const Index first = begin_of(on_diagonal), last = std::min({end_of(on_diagonal), own, keys_});
   const bool has_bias = bias_masks_ && attest_present(&bias_);
   if (!attest_present(&keep_)) {
     if (!has_bias) return last - first == 1 ? first : -1;
@@ -83,8 +72,8 @@ bool Masks::closed_by_bias(Index b, Index h, Index i, Index j) const noexcept {
 }
 
 Part Masks::part(Index b, Index h, Index i, Index j) const noexcept {
-  const Index g = diagonal(b, i);
-  if (j >= length(b) || (causal_ && j > g) || (window_left_ >= 0 && g - j > window_left_) ||
+  const Index own = length(b), g = diagonal(own, i);
+  if (j >= own || (causal_ && j > g) || (window_left_ >= 0 && g - j > window_left_) ||
       (window_right_ >= 0 && j - g > window_right_))
     return closed_;
   if (attest_present(&keep_) && load(keep_, b, h, i, j) == 0) return closed_;

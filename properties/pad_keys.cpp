@@ -54,8 +54,11 @@ Tensor lengthened(const Tensor& mask, DType type, const Problem& p, Index lk, do
   unsigned shared = mask.present() ? shared_axes(mask) & ~8u : 7u;
   if (supports.strides != Supports::Strides::any) shared = 0;
   Tensor made = laid_out(type, p.mask_layout, {p.b, p.hq, p.lq, lk}, shared);
-  for_each_stored(made, [&](Index b, Index h, Index i, Index j) {
-    made.set(b, h, i, j, j >= p.lk ? closed : mask.present() ? mask.at(b, h, i, j) : open);
+  made.fill(closed);
+  const attest_tensor from = mask.view(), to = made.view();
+  for_each_row(made, [&](Index b, Index h, Index i) {
+    if (mask.present()) return copy_row(from, {b, h, i, 0}, to, {b, h, i, 0}, p.lk);
+    for (Index j = 0; j < p.lk; ++j) made.set(b, h, i, j, open);
   });
   return made;
 }
@@ -75,11 +78,14 @@ Verdict check_pad_keys(Trial& trial) {
     at[2] %= before;
     return at;
   };
-  to.k = picked(from.k, p.k_layout, {p.b, p.hkv, lk, p.d}, other_key);
-  to.v = picked(from.v, p.v_layout, {p.b, p.hkv, lk, p.dv}, other_key);
-  for_each_stored(to.v, [&](Index b, Index h, Index j, Index c) {
-    const double x = to.v.at(b, h, j, c);
-    if (j >= before) to.v.set(b, h, j, c, changed(x, -x));
+  to.k = picked_rows(from.k, p.k_layout, {p.b, p.hkv, lk, p.d}, other_key);
+  to.v = picked_rows(from.v, p.v_layout, {p.b, p.hkv, lk, p.dv}, other_key);
+  const Index width = stored_extents(to.v)[3];
+  for_each_row(to.v, [&](Index b, Index h, Index j) {
+    for (Index c = 0; j >= before && c < width; ++c) {
+      const double x = to.v.at(b, h, j, c);
+      to.v.set(b, h, j, c, changed(x, -x));
+    }
   });
   if (way == Closed::by_keep || from.keep.present())
     to.keep = lengthened(from.keep, DType::boolean, p, lk, 1, way == Closed::by_keep ? 0 : 1, supports);

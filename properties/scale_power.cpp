@@ -58,9 +58,9 @@ struct Magnitudes {
 
  private:
   static double lowest_set_bit(double x) {
-    int exponent = 0;
-    const auto integer = static_cast<std::uint64_t>(std::ldexp(std::frexp(x, &exponent), 53));
-    return std::ldexp(1.0, exponent - 53 + std::countr_zero(integer));
+    const auto bits = std::bit_cast<std::uint64_t>(x);
+    const bool is_power = (bits & ((std::uint64_t{1} << 52) - 1)) == 0;
+    return is_power ? x : x - std::bit_cast<double>(bits & (bits - 1));
   }
 };
 
@@ -137,9 +137,9 @@ Verdict check_scale_power(Trial& trial) {
   moved.scale = std::ldexp(*p.scale, -*k);
   Inputs inputs = trial.inputs().clone();
   inputs.scale = *moved.scale;
-  for_each_stored(inputs.q, [&](Index b, Index h, Index i, Index c) {
-    inputs.q.set(b, h, i, c, std::ldexp(inputs.q.at(b, h, i, c), *k));
-  });
+  const double power = std::ldexp(1.0, *k);
+  for_each_stored(
+      inputs.q, [&](Index b, Index h, Index i, Index c) { inputs.q.set(b, h, i, c, inputs.q.at(b, h, i, c) * power); });
   const Result& base = trial.base();
   Counts counts;
   if (auto evidence = difference(base, trial.run(inputs, moved), Equality::numbers,

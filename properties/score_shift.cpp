@@ -57,7 +57,7 @@ Verdict check_score_shift(Trial& trial) {
     p.bias_type = *bias_type(supports);
     bias = laid_out(dtype_of(p.bias_format()), Layout::bhsd, {p.b, p.hq, p.lq, p.lk},
                     supports.strides == Supports::Strides::any ? 15u : 0u);
-    for_each_stored(bias, [&](Index b, Index h, Index i, Index j) { bias.set(b, h, i, j, c); });
+    bias.fill(c);
     p.bias = Bias::zero;
   }
   return agreement(trial, derived, "the same constant added to every score");

@@ -49,10 +49,10 @@ Derived part_of(const Derived& whole, Index first, Index count) {
   };
   part.inputs.set_options(whole.inputs);
   part.inputs.q = whole.inputs.q.clone();
-  part.inputs.k = picked(whole.inputs.k, p.k_layout, {p.b, p.hkv, count, p.d}, row);
-  part.inputs.v = picked(whole.inputs.v, p.v_layout, {p.b, p.hkv, count, p.dv}, row);
-  part.inputs.keep = picked(whole.inputs.keep, p.mask_layout, {p.b, p.hq, p.lq, count}, column);
-  part.inputs.bias = picked(whole.inputs.bias, p.mask_layout, {p.b, p.hq, p.lq, count}, column);
+  part.inputs.k = picked_rows(whole.inputs.k, p.k_layout, {p.b, p.hkv, count, p.d}, row);
+  part.inputs.v = picked_rows(whole.inputs.v, p.v_layout, {p.b, p.hkv, count, p.dv}, row);
+  part.inputs.keep = picked_rows(whole.inputs.keep, p.mask_layout, {p.b, p.hq, p.lq, count}, column);
+  part.inputs.bias = picked_rows(whole.inputs.bias, p.mask_layout, {p.b, p.hq, p.lq, count}, column);
   p.lk = count;
   if (p.lse == LseOutput::none) p.lse = p.dtype == Format::f64 ? LseOutput::f64 : LseOutput::f32;
   return part;

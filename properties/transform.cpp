@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 namespace attest::properties {
 namespace {
@@ -21,13 +22,42 @@ Tensor gather(const Tensor& tensor, std::span<const Index> samples) {
   Tensor gathered(tensor.dtype(), std::span<const Index>(shape).first(tensor.shape().size()), tensor.strides(),
                   base_offset(tensor));
   const attest_tensor from = tensor.view(), to = gathered.view();
-  for_each_stored(gathered, [&](Index b, Index h, Index i, Index c) {
-    copy_element(from, {samples[static_cast<std::size_t>(b)], h, i, c}, to, {b, h, i, c});
+  const Index count = stored_extents(gathered)[3];
+  for_each_row(gathered, [&](Index b, Index h, Index i) {
+    copy_row(from, {samples[static_cast<std::size_t>(b)], h, i, 0}, to, {b, h, i, 0}, count);
   });
   return gathered;
 }
 
+template <class Bits>
+void copy_elements(const std::byte* from, Index from_step, std::byte* to, Index to_step, Index count) noexcept {
+  for (Index n = 0; n < count; ++n)
+    std::memcpy(to + n * to_step * Index{sizeof(Bits)}, from + n * from_step * Index{sizeof(Bits)}, sizeof(Bits));
+}
+
 }  // namespace
+
+void copy_row(const attest_tensor& from, const std::array<Index, 4>& i, const attest_tensor& to,
+              const std::array<Index, 4>& j, Index count) noexcept {
+  const std::byte* const source = address_of(from, i);
+  std::byte* const target = address_of(to, j);
+  const auto step_of = [](const attest_tensor& t) { return t.ndim == 4 ? t.strides[3] : 0; };
+  const Index from_step = step_of(from), to_step = step_of(to);
+  if (from_step == 1 && to_step == 1) {
+    std::memcpy(target, source, static_cast<std::size_t>(count) * (from.dtype.bits / 8));
+    return;
+  }
+  switch (from.dtype.bits) {
+    case 8:
+      return copy_elements<std::uint8_t>(source, from_step, target, to_step, count);
+    case 16:
+      return copy_elements<std::uint16_t>(source, from_step, target, to_step, count);
+    case 32:
+      return copy_elements<std::uint32_t>(source, from_step, target, to_step, count);
+    default:
+      return copy_elements<std::uint64_t>(source, from_step, target, to_step, count);
+  }
+}
 
 std::array<Index, 4> extents(const Tensor& tensor) noexcept {
   std::array<Index, 4> n{1, 1, 1, 1};
@@ -55,9 +85,7 @@ Tensor relaid(const Tensor& tensor, Layout layout) {
   const Placement placement = place(layout, shape);
   Tensor copy(tensor.dtype(), shape, placement.strides, placement.base_offset);
   const attest_tensor from = tensor.view(), to = copy.view();
-  for_each_stored(copy, [&](Index b, Index h, Index i, Index c) {
-    copy_element(from, {b, h, i, c}, to, {b, h, i, c});
-  });
+  for_each_row(copy, [&](Index b, Index h, Index i) { copy_row(from, {b, h, i, 0}, to, {b, h, i, 0}, shape[3]); });
   return copy;
 }
 

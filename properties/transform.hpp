@@ -54,26 +54,20 @@ inline std::byte* address_of(const attest_tensor& t, const std::array<Index, 4>&
   return static_cast<std::byte*>(t.data) + t.byte_offset + element * (t.dtype.bits / 8);
 }
 
-// Copies an element bit by bit to another tensor of its type: a NaN keeps its payload.
-inline void copy_element(const attest_tensor& from, const std::array<Index, 4>& i, const attest_tensor& to,
-                         const std::array<Index, 4>& j) noexcept {
-  const std::byte* const source = address_of(from, i);
-  std::byte* const target = address_of(to, j);
-  switch (from.dtype.bits) {
-    case 8:
-      *target = *source;
-      break;
-    case 16:
-      std::memcpy(target, source, 2);
-      break;
-    case 32:
-      std::memcpy(target, source, 4);
-      break;
-    default:
-      std::memcpy(target, source, 8);
-      break;
-  }
+// Calls visit(i0, i1, i2) once for each stored row, the elements along the last of four axes.
+template <class Visit>
+void for_each_row(const Tensor& tensor, Visit&& visit) {
+  if (!tensor.present()) return;
+  const std::array<Index, 4> n = stored_extents(tensor);
+  for (Index i0 = 0; i0 < n[0]; ++i0)
+    for (Index i1 = 0; i1 < n[1]; ++i1)
+      for (Index i2 = 0; i2 < n[2]; ++i2) visit(i0, i1, i2);
 }
+
+// Copies `count` elements along the last of four axes, from element i of one tensor to element j of another of its type, bit by
+// bit: a NaN keeps its payload.
+void copy_row(const attest_tensor& from, const std::array<Index, 4>& i, const attest_tensor& to,
+              const std::array<Index, 4>& j, Index count) noexcept;
 
 // Inputs whose sample t is sample `samples[t]` of the given ones; axes, strides and base addresses modulo 64 stay as
 // they are, and so does sharing along stride 0.

@@ -56,12 +56,15 @@ Verdict check_value_linearity(Trial& trial) {
   Derived parts[] = {copy_of(trial), copy_of(trial)};
   const std::uint64_t key = draw(p, 75);
   const Tensor& v = trial.inputs().v;
-  for_each_stored(v, [&](Index b, Index h, Index j, Index c) {
-    std::uint64_t at = key;
-    for (const Index coordinate : {b, h, j, c}) at = extend(at, static_cast<std::uint64_t>(coordinate));
-    const double x = v.at(b, h, j, c), first = first_part(x, at);
-    parts[0].inputs.v.set(b, h, j, c, first);
-    parts[1].inputs.v.set(b, h, j, c, std::isfinite(x) ? x - first : 0);
+  const Index width = stored_extents(v)[3];
+  for_each_row(v, [&](Index b, Index h, Index j) {
+    std::uint64_t row = key;
+    for (const Index coordinate : {b, h, j}) row = extend(row, static_cast<std::uint64_t>(coordinate));
+    for (Index c = 0; c < width; ++c) {
+      const double x = v.at(b, h, j, c), first = first_part(x, extend(row, static_cast<std::uint64_t>(c)));
+      parts[0].inputs.v.set(b, h, j, c, first);
+      parts[1].inputs.v.set(b, h, j, c, std::isfinite(x) ? x - first : 0);
+    }
   });
   trial.base();
   const Request calls[] = {{&parts[0].inputs, &p}, {&parts[1].inputs, &p}};

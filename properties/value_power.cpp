@@ -42,14 +42,15 @@ constexpr int least_exponent = -4;  // V 2^-a lies in [2^-4, 2)
 struct Norms {
   double row = 0, element = 0;
   explicit Norms(const Tensor& tensor) {
-    double square = 0;
+    double square = 0, largest = 0;
     for_each_stored(tensor, [&](Index b, Index h, Index i, Index c) {
       const double x = std::fabs(tensor.at(b, h, i, c));
       square = (c == 0 ? 0 : square) + x * x;
       if (!(x <= std::numeric_limits<double>::max())) square = std::numeric_limits<double>::infinity();
-      row = std::max(row, std::sqrt(square));
+      largest = std::max(largest, square);
       element = std::max(element, x);
     });
+    row = std::sqrt(largest);
   }
 };
 
@@ -132,12 +133,14 @@ void make_values(const Tensor& original, int exponent, Tensor& v) {
     const double x = std::fabs(original.at(b, h, j, c));
     if (std::isfinite(x)) most = std::max(most, x);
   });
+  // `most` moves to [1, 2), in two steps since 2^shift may be past a double. Products round only below `least`.
   const int shift = most > 0 ? -exponent_of(most) : 0;
-  const double least = std::ldexp(1.0, least_exponent);
+  const double half = std::ldexp(1.0, shift / 2), other_half = std::ldexp(1.0, shift - shift / 2);
+  const double least = std::ldexp(1.0, least_exponent), power = std::ldexp(1.0, exponent);
   for_each_stored(v, [&](Index b, Index h, Index j, Index c) {
     const double x = std::fabs(original.at(b, h, j, c));
-    const double moved = std::isfinite(x) ? std::max(std::ldexp(x, shift), least) : 1;
-    v.set(b, h, j, c, std::ldexp(moved, exponent));
+    const double moved = std::isfinite(x) ? std::max(x * half * other_half, least) : 1;
+    v.set(b, h, j, c, moved * power);
   });
 }
 
@@ -170,9 +173,8 @@ Verdict check_value_power(Trial& trial) {
   std::vector<Result> results = trial.run_many(calls);
   if (results[0].violation) return Verdict::fail(*results[0].violation);
   Tensor& out = results[1].out;
-  for_each_stored(out, [&, power = k](Index b, Index h, Index i, Index c) {
-    out.set(b, h, i, c, std::ldexp(out.at(b, h, i, c), -power));
-  });
+  const double back = std::ldexp(1.0, -k);
+  for_each_stored(out, [&](Index b, Index h, Index i, Index c) { out.set(b, h, i, c, out.at(b, h, i, c) * back); });
   Counts counts;
   const std::string note = fmt::format("2^{} times the result for the values times 2^{}", -k, k);
   if (auto evidence = difference_with_keys(trial, results[0], results[1], note, counts))

@@ -115,6 +115,21 @@ TEST(Tensor, BroadcastsArePoisonedAndWatched) {
   EXPECT_EQ(tensor.damage(), Tensor::Damage::none);
 }
 
+TEST(Tensor, FillingWritesEveryElementAndNothingElse) {
+  for (std::size_t l = 0; l < layout_count; ++l)
+    for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64, DType::i32, DType::boolean}) {
+      Tensor tensor = laid_out(static_cast<Layout>(l), type);
+      tensor.fill(1);
+      for (Index i = 0; i < tensor.size(); ++i) ASSERT_EQ(tensor.at(i / 60, i / 20 % 3, i / 5 % 4, i % 5), 1) << l;
+      EXPECT_EQ(tensor.damage(), Tensor::Damage::none) << l;
+    }
+  Tensor rounded = laid_out(Layout::bhsd, DType::bf16), none(DType::f32, std::array<Index, 4>{2, 0, 1, 1});
+  rounded.fill(0.1);
+  EXPECT_EQ(rounded.at(1, 2, 3, 4), 0x1.9Ap-4);
+  none.fill(1);
+  EXPECT_EQ(none.damage(), Tensor::Damage::none);
+}
+
 TEST(Tensor, PoisonIsNanAndKnownAgain) {
   for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
     Tensor tensor = laid_out(Layout::spaced, type);
