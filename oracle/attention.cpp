@@ -186,6 +186,16 @@ double lambda_of_near(double largest) {
   return std::min(Statistics::near_lambda, largest / spread_margin * (1 + 1e-5));
 }
 
+// Whether two rows that follow each other have the same weights within an eighth of their rounding, and so the same errors, by what these
+// come to, N = (sum p)^2 / sum p^2. Differences of that size, one way or the other, move it by 2 c u/8 sqrt n where n weights vary by c of
+// their mean, c^2 = n/N - 1, and by about 2 (N - 1) u/8 where one weight is nearly all: the lesser, of the whole numbers beside N.
+bool same_weights(const Numbers& m, double weights, double last) {
+  const double moved = std::fabs(weights - last), most = m.u_weights / 4;
+  if (moved == 0 || !(moved <= most)) return moved == 0;
+  const double of_many = std::sqrt(std::ceil(weights) - weights), of_one = weights - std::floor(weights);
+  return moved <= std::min(of_many, of_one) * most;
+}
+
 // Takes up a row's share of T, of which so many elements are finite and whose weights come to so many.
 void add_to_t(const Numbers& m, double squares, double finite, double weights, Statistics& statistics) {
   statistics.elements += static_cast<Index>(finite);
@@ -194,7 +204,7 @@ void add_to_t(const Numbers& m, double squares, double finite, double weights, S
   const double errors = std::max(1.0, weights - 1);
   statistics.weights += weights;
   statistics.row_errors += errors;
-  if (weights != statistics.last_weights) {
+  if (!same_weights(m, weights, statistics.last_weights)) {
     statistics.own_row_errors += errors;
     statistics.own_elements += finite;
   }

@@ -50,7 +50,7 @@ struct Statistics {
   Index elements = 0;
   double weights = 0;  // of each row (sum p)^2 / sum p^2
   // Errors of weights: so many less one, since what moves all weights of a row alike drops out, but 1 at least. Of all rows, and of those
-  // whose weights are others than those of the row before, with their elements.
+  // whose weights are others than those of the row before, by more than a part of their rounding, with their elements.
   double row_errors = 0, own_row_errors = 0, own_elements = 0;
   double last_weights = 0;  // of the row before
   // How many independent errors make T, at least. Infinite where nobody counts them.

@@ -130,6 +130,25 @@ TEST(Alarms, RowsThatAreTheSameCountOnce) {
   EXPECT_EQ(Told(capped, "bf16", "fused").statistics.errors, 64);
 }
 
+// A softcap holds 1,025 rows of five keys so near its ends that their weights differ by millionths, and round alike.
+TEST(Alarms, RowsWithinARoundingOfEachOtherCountOnce) {
+  const Problem problem = problem_from_text(
+      "op=attention b=1 hq=1 hkv=1 lq=1025 lk=5 d=2 dv=7 dtype=f16 softcap=1 bias=normal bias_axes=8 bias_type=f64 "
+      "values=negative:2 seed=3211292998");
+  const auto [statistics, aggregate] = Told(problem, "f16", "explicit");
+  EXPECT_GT(aggregate.t, aggregate.class_limit);
+  EXPECT_LT(statistics.errors, 2);
+  EXPECT_LT(aggregate.t, aggregate.limit);
+  // Rows whose weights vary by little, but by more than a rounding, are rows of their own: so says T of bf16, whose rounding is coarse.
+  for (const char* scale : {"0x1p-8", "0x1p-6", "0x1p-3"}) {
+    const Problem flat =
+        problem_from_text(std::string("op=attention b=1 hq=1 hkv=1 lq=128 lk=512 d=64 dv=16 dtype=bf16 scale=") +
+                          scale + " values=normal:1 seed=5");
+    const oracle::Statistics own = Told(flat, "bf16", "explicit").statistics;
+    EXPECT_GT(own.own_row_errors, 0.9 * own.row_errors) << scale;
+  }
+}
+
 // Of two weights that differ one error is independent: that of the difference of their scores.
 TEST(Alarms, ErrorsOfPeakedRowsAreFewerThanTheirWeights) {
   const Problem problem = problem_from_text(
