@@ -171,8 +171,9 @@ void CampaignFolder::restore_findings(Summary& summary, Triage& triage) {
     for (Finding& finding : summary.findings) finding.failures += finding.entry.bucket == what.second;
   }
   for (const auto& [number, what] : shrunk)
-    std::erase_if(summary.findings,
-                  [&](const Finding& finding) { return finding.is_replaced_by(number, what.second); });
+    std::erase_if(summary.findings, [by = number, &bucket = what.second](const Finding& finding) {
+      return finding.is_replaced_by(by, bucket);
+    });
   for (auto& [number, failure] : raw) pending_.push_back(std::move(failure));
   std::ranges::sort(summary.findings, {}, &Finding::case_number);
 }

@@ -59,7 +59,7 @@ struct TwoSums {
       else if constexpr (sizeof(v) == 32)
         return std::pair(__builtin_shufflevector(v, v, 0, 1), __builtin_shufflevector(v, v, 2, 3));
       else
-        return std::pair(v[0], v[1]);
+        return std::pair(double{v[0]}, double{v[1]});
     };
     const auto joined = [](auto a, auto b, auto rest_a, auto rest_b) __attribute__((always_inline)) {
       const auto next = a + b, part = next - a;

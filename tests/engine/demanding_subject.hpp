@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <set>
 #include <string>
@@ -134,8 +135,9 @@ struct Demands {
   }
 };
 
-// What reached such subjects.
+// What reached such subjects, of all threads.
 struct Asked {
+  std::mutex counting;
   std::int64_t calls = 0, outside = 0;
   std::string first_outside;
 };
@@ -156,10 +158,14 @@ inline std::unique_ptr<FakeFactory> demanding(const SubjectFactory& inner, const
   return std::make_unique<FakeFactory>(std::move(info), [&inner, demands, &asked]() -> Answer {
     const std::shared_ptr<Subject> subject = inner.open();
     return [subject, demands, &asked](const attest_attention& call) {
-      ++asked.calls;
-      if (const std::string why = demands.objection(call); !why.empty()) {
-        ++asked.outside;
-        if (asked.first_outside.empty()) asked.first_outside = why + ", of " + demands.describe();
+      {
+        const std::string why = demands.objection(call);
+        const std::lock_guard hold(asked.counting);
+        ++asked.calls;
+        if (!why.empty()) {
+          ++asked.outside;
+          if (asked.first_outside.empty()) asked.first_outside = why + ", of " + demands.describe();
+        }
       }
       return subject->run_one(call);
     };
