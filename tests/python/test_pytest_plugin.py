@@ -139,7 +139,7 @@ class Plugin(unittest.TestCase):
         if importlib.util.find_spec("xdist") is None:
             self.skipTest("no pytest-xdist here")
         self.write(kernels=KERNELS)
-        # A random seed: of 10 problems one time in some dozens each has one key, one channel or nothing open, which hide a scale.
+        # Of a random seed the first ten problems may all hide a wrong scale: one key, one channel, no key open.
         self.assertEqual(self.pytest("-p", "xdist", "-n", 2, "--attest", "--attest-cases", 100, "--attest-seed", "random",
                                      "--attest-property", "[gphb]*"), 1, self.output)
         results = self.results()
