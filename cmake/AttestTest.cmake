@@ -6,6 +6,9 @@
 set(ATTEST_TEST_LABELS
     property faults founding corpus cli install layering determinism threads adapters gpu slow)
 
+# What the label `threads` runs, for the preset tsan.
+add_custom_target(attest-thread-tests)
+
 function(attest_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "READS_REPOSITORY" "TIMEOUT" "LIBS;LABELS;ENV")
   set(sources ${arg_UNPARSED_ARGUMENTS})
@@ -26,6 +29,9 @@ function(attest_add_test name)
     list(APPEND properties TIMEOUT ${arg_TIMEOUT})
   endif()
   attest_test_properties(${name} ${properties})
+  if("threads" IN_LIST arg_LABELS)
+    add_dependencies(attest-thread-tests ${name})
+  endif()
 endfunction()
 
 # attest_test_properties(NAME LABELS label... [TIMEOUT seconds] [ENV NAME=value...]): the same

@@ -191,7 +191,7 @@ double lambda_of_near(double largest) {
 // their mean, c^2 = n/N - 1, and by about 2 (N - 1) u/8 where one weight is nearly all: the lesser, of the whole numbers beside N.
 bool same_weights(const Numbers& m, double weights, double last) {
   const double moved = std::fabs(weights - last), most = m.u_weights / 4;
-  if (moved == 0 || !(moved <= most)) return moved == 0;
+  if (!(moved <= most)) return false;
   const double of_many = std::sqrt(std::ceil(weights) - weights), of_one = weights - std::floor(weights);
   return moved <= std::min(of_many, of_one) * most;
 }

@@ -82,7 +82,8 @@ Verdict check_pad_keys(Trial& trial) {
   to.v = picked_rows(from.v, p.v_layout, {p.b, p.hkv, lk, p.dv}, other_key);
   const Index width = stored_extents(to.v)[3];
   for_each_row(to.v, [&](Index b, Index h, Index j) {
-    for (Index c = 0; j >= before && c < width; ++c) {
+    if (j < before) return;
+    for (Index c = 0; c < width; ++c) {
       const double x = to.v.at(b, h, j, c);
       to.v.set(b, h, j, c, changed(x, -x));
     }
