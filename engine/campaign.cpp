@@ -577,6 +577,8 @@ class Campaign {
         finding->known = true;
         finding->reproducer = known.file.string();
         finding->case_number = summary_.next_case - 1;
+        finding->seconds_to_first = summary_.seconds;
+        finding->cases_to_first = summary_.cases;
         finding->failures = 0;
       }
       ++finding->failures;

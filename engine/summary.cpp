@@ -37,6 +37,11 @@ std::uint64_t PropertyCounts::of(VerdictKind kind) const {
   return found == verdicts.end() ? 0 : found->second;
 }
 
+const Finding& Summary::first_of(const Defect& defect) const {
+  const auto number = [this](std::size_t at) { return findings[at].case_number; };
+  return findings[*std::ranges::min_element(defect.findings, {}, number)];
+}
+
 Finding* Summary::finding_of(const std::string& bucket) {
   const auto found = std::ranges::find_if(findings, [&](const Finding& f) { return f.entry.bucket == bucket; });
   return found == findings.end() ? nullptr : &*found;

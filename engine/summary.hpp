@@ -112,6 +112,8 @@ struct Summary {
   bool interrupted = false;
   std::uint64_t earlier_cases = 0;  // of `cases`: drawn by the runs that this one goes on from
 
+  // The finding of a defect whose first failure came first: where the defect was met.
+  [[nodiscard]] const Finding& first_of(const Defect& defect) const;
   // nullptr if no failure fell into that bucket.
   [[nodiscard]] Finding* finding_of(const std::string& bucket);
   // Adds one case in case order.

@@ -116,6 +116,7 @@ ordered_json effective_to_json(const Effective& effective) {
 ordered_json defect_to_json(const Summary& s, const Defect& defect,
                             const std::function<std::string(const Finding&)>& rerun) {
   const Finding& finding = s.findings[defect.findings.front()];
+  const Finding& first = s.first_of(defect);
   ordered_json object;
   object["property"] = finding.entry.property;
   object["problem"] = to_text(finding.entry.problem);
@@ -125,6 +126,9 @@ ordered_json defect_to_json(const Summary& s, const Defect& defect,
   object["buckets"] = ordered_json::array();
   for (const std::size_t i : defect.findings) object["buckets"].push_back(s.findings[i].entry.bucket);
   object["failures"] = defect.failures;
+  object["case"] = first.case_number;
+  object["seconds_to_first"] = first.seconds_to_first;
+  object["cases_to_first"] = first.cases_to_first;
   object["known"] = defect.known;
   if (defect.effective) object["effective"] = effective_to_json(*defect.effective);
   object["explained"] = to_json(Explained{defect.key, to_text(defect.predicate), defect.counts});

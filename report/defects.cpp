@@ -19,7 +19,7 @@ using engine::Entry;
 using engine::Finding;
 using engine::Summary;
 
-constexpr std::size_t most_in_full = 2, most_in_short = 8;
+constexpr std::size_t most_in_full = 2;  // the others are a line each
 constexpr std::size_t most_neighbours = 4;
 
 std::string item(std::string_view label, const std::string& text) {
@@ -65,9 +65,9 @@ std::string in_full(const Summary& summary, const Defect& defect, std::size_t nu
   const Finding& finding = summary.findings[defect.findings.front()];
   const bool drift = finding.entry.property == engine::drift_name;
   std::string text = fmt::format("\n  {}. {}  in {}", number, finding.entry.bucket, cases(defect.failures));
-  if (!drift)
-    text +=
-        fmt::format(", first in case {} after {}", grouped(finding.case_number), duration(finding.seconds_to_first));
+  // Of a corpus nobody knows which cases were drawn before.
+  if (const Finding& first = summary.first_of(defect); !drift && first.cases_to_first > 0)
+    text += fmt::format(", first in case {} after {}", grouped(first.case_number), duration(first.seconds_to_first));
   if (defect.findings.size() > 1) text += fmt::format(", {} buckets", defect.findings.size());
   text += "\n" + finding_lines(finding);
   if (defect.effective) text += item("precision", to_text(*defect.effective));
@@ -135,7 +135,7 @@ std::string finding_lines(const Finding& finding) {
 
 std::string defects_text(const Summary& summary) {
   std::string full, brief, known;
-  std::size_t number = 0, told = 0, left = 0;
+  std::size_t number = 0, told = 0;
   for (const Defect& defect : summary.defects) {
     ++number;
     if (defect.known)
@@ -143,12 +143,9 @@ std::string defects_text(const Summary& summary) {
                            cases(defect.failures));
     else if (told++ < most_in_full)
       full += in_full(summary, defect, number);
-    else if (told <= most_in_short)
-      brief += in_short(summary, defect, number);
     else
-      ++left;
+      brief += in_short(summary, defect, number);
   }
-  if (left > 0) brief += fmt::format("  and {} more defects: --json has them all\n", left);
   brief += known;
   return full + (brief.empty() ? "" : "\n") + brief;
 }

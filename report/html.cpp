@@ -90,15 +90,22 @@ std::string finding_rows(const json& finding) {
   return text + row("again", command(said(finding, "rerun")));
 }
 
+// Where the defect was met; nothing where nobody knows, as of a corpus.
+std::string first_html(const json& defect) {
+  if (!defect.contains("cases_to_first") || count_of(defect, "cases_to_first") == 0) return {};
+  return fmt::format(", first in case {} after {}", grouped(count_of(defect, "case")),
+                     duration(defect.value("seconds_to_first", 0.0)));
+}
+
 std::string defect_html(const json& record, const json& defect, std::size_t number) {
   const bool known = defect.value("known", false);
   const std::string bucket = defect.at("buckets").at(0).get<std::string>();
   std::string text = fmt::format("<article class=\"card defect\" id=\"defect-{}\">\n<h3>{}. {}{}</h3>\n", number,
                                  number, escaped(bucket), known ? " <span class=\"soft\">(known)</span>" : "");
   const Count failures = count_of(defect, "failures");
-  text += fmt::format("<p class=\"soft\">{} failing {}, {} {}</p>\n<dl>\n", grouped(failures),
+  text += fmt::format("<p class=\"soft\">{} failing {}, {} {}{}</p>\n<dl>\n", grouped(failures),
                       failures == 1 ? "problem" : "problems", defect.at("buckets").size(),
-                      defect.at("buckets").size() == 1 ? "bucket" : "buckets");
+                      defect.at("buckets").size() == 1 ? "bucket" : "buckets", first_html(defect));
   text += row("condition", condition_html(defect));
   const json* finding = finding_of(record, bucket);
   if (finding != nullptr) text += finding_rows(*finding);

@@ -64,8 +64,14 @@ struct Asked {
   bool policy_declared;
   bool meaning = false;  // of a call that asks for a meaning: what a narrower format would permit is no other one
   bool guilty = false;   // what lies outside the bound is told already
+  const Contract* promised =
+      nullptr;  // where `contract` permits what rows have told already: the one that was promised
 
   [[nodiscard]] Shown ask(const Problem& problem) const;
+  // Whether a kernel that keeps its promise could have returned it, whatever is told already.
+  [[nodiscard]] bool kept_by(const Shown& shown) const {
+    return shown.fits(promised != nullptr ? *promised : contract);
+  }
 };
 
 // The contract with a stage of its policy in another format; nullopt where its numbers contradict that.

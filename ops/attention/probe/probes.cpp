@@ -44,6 +44,7 @@ class AttentionProbes final : public Probes {
     auto [rows, permitting, guilty] = probing::stage_rows(asking.asked, asked_stages(asking), PlainAttention());
     Asking further = of(target, permitting);
     further.asked.guilty = guilty;
+    further.asked.promised = &target.contract;
     for (ProbeRow& row : number_rows(further, rows)) rows.push_back(std::move(row));
     return rows;
   }

@@ -91,15 +91,16 @@ ProbeRow root_error(const Asking& asking) {
     if (!shown.done()) return refused_row(stage, promised, shown);
     const double error = std::fabs(shown.at({}) - 1);
     if (!example || !(error <= worst) || shown.outside()) example.emplace(std::move(shown));
-    worst = std::max(worst, error);
-    if (example->outside()) break;
+    if (!(error <= worst)) worst = error;
+    if (std::isnan(error) || example->outside()) break;
   }
   const double ulps = worst / (2 * unit_roundoff(maker.dtype()));
   const std::string observed = !(ulps < 1e6)   ? cannot_tell("values are far off")
                                : how.rsqrt_rel ? fmt::format("{:.2g} relative, squares and products included", worst)
                                                : fmt::format("{:.1f} ulp of {}, squares and products included", ulps,
                                                              attest::name(maker.dtype()));
-  return row_of(stage, promised, observed, *example, ulps < 1e6 ? Standing::agrees : Standing::open);
+  return row_of(stage, promised, observed, *example,
+                ulps < 1e6 && asking.asked.kept_by(*example) ? Standing::agrees : Standing::open);
 }
 
 // Whether t is a number of the storage format before gamma meets it.

@@ -33,6 +33,7 @@ class LayerNormProbes final : public Probes {
                                                           PlainLayerNorm(asking.contract.arithmetic));
     Asking further = of(target, permitting);
     further.asked.guilty = guilty;
+    further.asked.promised = &target.contract;
     for (ProbeRow& row : number_rows(further)) rows.push_back(std::move(row));
     return rows;
   }

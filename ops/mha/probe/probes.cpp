@@ -59,6 +59,7 @@ class BlockProbes final : public Probes {
                             PlainBlock(permits(own, Projected::rounded) || permits(own, Projected::separate)));
     Probing further(target, permitting);
     further.attention().asked.guilty = guilty;
+    further.attention().asked.promised = &target.contract;
     for (ProbeRow& row : number_rows(further.attention(), rows)) rows.push_back(std::move(row));
     for (ProbeRow& row : given_rows(probing.block())) rows.push_back(std::move(row));
     return rows;

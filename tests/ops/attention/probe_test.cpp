@@ -172,6 +172,21 @@ TEST(AttentionProbe, ExposesEachStageThatIsNarrowerThanPromised) {
   }
 }
 
+// A poor exp shows in its own row as more than is promised, whatever the rows of stages blame; a right one agrees.
+TEST(AttentionProbe, AgreesToNoExpThatIsPoor) {
+  for (const auto& [kernel, right] : {std::pair{"exp-poor", false}, {"explicit", true}, {"fused", true}}) {
+    const auto& table = right ? kernels::builtin_kernels() : kernels::fault_kernels();
+    const kernels::KernelEntry* entry = kernels::find_kernel(table, kernel);
+    ASSERT_NE(entry, nullptr) << kernel;
+    const Contract contract = entry->contract(policy_for(Format::f32));
+    Probed subject(contract, test::kernel_answer(*entry, contract));
+    const std::vector<ProbeRow> rows = stages(subject);
+    const auto row = std::ranges::find(rows, "exp error", &ProbeRow::stage);
+    ASSERT_NE(row, rows.end()) << kernel;
+    EXPECT_EQ(row->standing == Standing::agrees, right) << kernel << ": " << told(*row);
+  }
+}
+
 // What a planted defect does with an option is told in the row of that option.
 TEST(AttentionProbe, TellsOtherMeaningsInTheirRows) {
   const std::map<std::string, std::pair<std::string, std::string>> rows_of_faults{

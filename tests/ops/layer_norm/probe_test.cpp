@@ -212,6 +212,24 @@ TEST(LayerNormProbe, TellsPlantedDefectsInTheirRows) {
   }
 }
 
+// A root that is off shows in its own row as more than is promised, whatever the rows of stages blame.
+TEST(LayerNormProbe, AgreesToNoRootThatIsPoor) {
+  for (const bool right : {false, true}) {
+    const KernelEntry& kernel = builtin("explicit");
+    const Contract contract = kernel.contract(layer_norm::policy_for(Format::f32));
+    Probed subject(contract, [&](const attest_layer_norm& call) {
+      answer_of(kernel, contract)(call);
+      for (Index r = 0; r < call.out.shape[0] && !right; ++r)
+        for (Index i = 0; i < call.out.shape[1]; ++i)
+          store(call.out, r, i, 0, 0, load(call.out, r, i, 0, 0) * (1 + 0x1p-11));
+    });
+    const std::vector<ProbeRow> rows = stages(subject);
+    const auto row = std::ranges::find(rows, "root error", &ProbeRow::stage);
+    ASSERT_NE(row, rows.end());
+    EXPECT_EQ(row->standing == Standing::agrees, right) << told(*row);
+  }
+}
+
 // ---- other meanings ----------------------------------------------------------------------------------------------------
 
 // A plain kernel of which every choice may be another one.
