@@ -46,6 +46,10 @@ Property value_linearity();
 Property log_sum_exp();
 Property split_merge();
 Property other_form();
+Property other_queries();
+Property other_keys();
+Property other_values();
+Property other_masks();
 Property statistical_bound();
 Property aggregate_error();
 Property compare_bound();
@@ -94,7 +98,11 @@ std::span<const Property> all_laws() noexcept {
       value_linearity(),
       log_sum_exp(),
       split_merge(),
-      other_form(),  // over several problems
+      other_form(),
+      other_queries(),
+      other_keys(),
+      other_values(),
+      other_masks(),  // over several problems
       statistical_bound(),
       aggregate_error(),  // as a rule
       compare_bound(),

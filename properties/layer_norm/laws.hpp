@@ -20,5 +20,9 @@ Law residual_zero();
 Law shifted_bound();
 Law channels_permuted_bound();
 Law shared_mean();
+Law other_x();
+Law other_residual();
+Law other_gamma();
+Law other_beta();
 
 }  // namespace attest::properties::layer_norm

@@ -62,6 +62,19 @@ std::optional<std::string> if_selection(const mha::Problem& problem, const mha::
   return {};
 }
 
+std::optional<std::string> if_output(const mha::Problem& problem, const mha::Contract&) {
+  if (problem.b * problem.l * problem.e == 0) return "no output elements";
+  return {};
+}
+std::optional<std::string> if_biases(const mha::Problem& problem, const mha::Contract& contract) {
+  if (problem.biases == mha::Biases::none) return "no biases";
+  return if_output(problem, contract);
+}
+std::optional<std::string> if_masks(const mha::Problem& problem, const mha::Contract& contract) {
+  if (problem.padding == mha::Padding::none && problem.bias == mha::Bias::none) return "no mask is a tensor";
+  return if_output(problem, contract);
+}
+
 constexpr std::array laws{
     BlockLaw{"block-repeat", "f(x) = f(x)", "the same call again", Kind::exact, if_deterministic, block::repeat},
     BlockLaw{"block-masked-tokens", "tokens past a sample's length do not matter", "leakage of padded tokens",
@@ -83,6 +96,17 @@ constexpr std::array laws{
     BlockLaw{"block-selection", "one score far above the rest: its value, projected",
              "wrong rows of weights, b_q left out, products summed in fewer bits", Kind::exact, if_selection,
              block::selection, Asks::base_call},
+    BlockLaw{"block-other-tokens", "RN(lo') <= f(x') <= RN(hi'), x or memory alone changed",
+             "what is kept from call to call without a look at the tokens", Kind::bound, if_output,
+             block::other_tokens},
+    BlockLaw{"block-other-weights", "RN(lo') <= f(x') <= RN(hi'), one weight matrix alone changed",
+             "what is kept from call to call without a look at the weights", Kind::bound, if_output,
+             block::other_weights},
+    BlockLaw{"block-other-biases", "RN(lo') <= f(x') <= RN(hi'), one of the biases alone changed",
+             "what is kept from call to call without a look at the biases", Kind::bound, if_biases,
+             block::other_biases},
+    BlockLaw{"block-other-masks", "RN(lo') <= f(x') <= RN(hi'), the bias of scores, keep or lengths alone changed",
+             "what is kept from call to call without a look at the masks", Kind::bound, if_masks, block::other_masks},
 };
 
 }  // namespace

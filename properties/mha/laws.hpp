@@ -31,7 +31,8 @@ struct BlockLaw {
   Asks asks = Asks::base_plan;
 };
 
-// In the order in which a failing case is reported: exact laws, exact probes. What is held against the oracle is ops/mha's.
+// In the order in which a failing case is reported: exact laws, exact probes, one tensor with other
+// contents. What else is held against the oracle is ops/mha's.
 std::span<const BlockLaw> block_laws() noexcept;
 
 // The law's verdict, or skip where it does not apply.
@@ -47,6 +48,10 @@ Verdict score_sign(const BlockTrial& trial);
 Verdict head_permutation(const BlockTrial& trial);
 Verdict uniform(const BlockTrial& trial);
 Verdict selection(const BlockTrial& trial);
+Verdict other_tokens(const BlockTrial& trial);
+Verdict other_weights(const BlockTrial& trial);
+Verdict other_biases(const BlockTrial& trial);
+Verdict other_masks(const BlockTrial& trial);
 }  // namespace block
 
 }  // namespace attest::properties

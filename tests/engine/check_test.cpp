@@ -194,7 +194,7 @@ TEST_F(Check, LawsAreChosenByCaseAndNeverOutsideTheirPreconditions) {
   const auto made = domain_for(info, ops::attention_op(), std::nullopt, std::nullopt);
   const Domain& domain = ops::attention_domain(*made);
   std::set<std::size_t> applicable, drawn;
-  for (std::uint64_t i = 0; i < 300; ++i) {
+  for (std::uint64_t i = 0; i < 600; ++i) {
     const Problem problem = draw_problem(domain, 5, i, 1);
     const Contract promised = info.contract(problem.dtype);
     const auto laws = choose_laws({}, problem, promised, info, 5, i);

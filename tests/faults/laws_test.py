@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Each law finds a planted fault alone, and leaves alone a conforming kernel that differs from the usual one.
 
-Usage: laws_test.py ATTEST [--cases N] [--clean-cases N] [--policies P,...] [--kernels K,...]. LAWS below names both for
+Usage: laws_test.py ATTEST CHEATS [--cases N] [--clean-cases N] [--policies P,...] [--kernels K,...]. LAWS below names both for
 every law that `attest list properties` knows; a law without a line fails the test. Prints, per law, the problems to the
 first failure and how many problems the conforming kernel was held to.
 """
@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 
-# law: a fault that it finds, and a conforming kernel to which it applies
+# law: a fault that it finds, and a conforming kernel to which it applies. A fault "kept-by-*" is a subject of the plug-in CHEATS.
 LAWS = {
     "guards": ("unwritten", "fused-split"),
     "result-class": ("row-empty-nan", "fused-exp2"),
@@ -52,6 +52,10 @@ LAWS = {
     "lse": ("lse-wrong-base", "fused-split"),
     "split-merge": ("split-merge", "fused-exp2"),
     "last-query": ("mask-dropped", "fused-split"),
+    "other-queries": ("kept-by-kv", "fused-split"),
+    "other-keys": ("kept-by-qv", "fused-split"),
+    "other-values": ("kept-by-qk", "fused-exp2"),
+    "other-masks": ("kept-by-qkv", "fused-split"),
     "lone-key": ("max-init-zero", "fused-split"),
     "statistical-bound": ("pv-acc-f16", "fused-split"),
     "aggregate-error": ("exp-poor", "fused-split"),
@@ -67,11 +71,11 @@ def check(attest, subject, law, cases, *words):
 
 
 def finds(attest, law, fault, cases):
-    status, summary = check(attest, f"fault:{fault}", law, cases, "--shrink-budget", "1")
+    status, summary = check(attest, fault, law, cases, "--shrink-budget", "1")
     found = [finding["property"] for finding in summary["findings"]]
     # A finding of a statistical tier may be shrunk to one that the policy bound proves.
     if status != 1 or not set(found) <= {law, "policy-bound", "drift"}:
-        return None, f"{law} does not find fault:{fault} in {summary['cases']} problems: status {status}, found by {found}"
+        return None, f"{law} does not find {fault} in {summary['cases']} problems: status {status}, found by {found}"
     return summary["findings"][0]["cases_to_first"], None
 
 
@@ -92,6 +96,7 @@ def leaves_alone(attest, law, kernel, cases, policies):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("attest")
+    parser.add_argument("cheats", help="the plug-in of tests/subjects/plugins/cheats.c")
     parser.add_argument("--cases", type=int, default=3000, help="problems in which a fault must be found (%(default)s)")
     parser.add_argument("--clean-cases", type=int, default=300, help="problems a policy that hold (%(default)s)")
     parser.add_argument("--policies", default="f32,f16-all", help="of the conforming kernel (%(default)s)")
@@ -109,7 +114,8 @@ def main():
         if law not in LAWS or (arguments.laws and law not in arguments.laws.split(",")):
             continue
         fault, usual = LAWS[law]
-        problems, missed = finds(attest, law, fault, arguments.cases)
+        subject = f"{arguments.cheats}:{fault}" if fault.startswith("kept-by") else f"fault:{fault}"
+        problems, missed = finds(attest, law, subject, arguments.cases)
         failures += [missed] if missed else []
         for kernel in arguments.kernels.split(",") if arguments.kernels else [usual]:
             held, blamed = leaves_alone(attest, law, kernel, arguments.clean_cases, policies)
