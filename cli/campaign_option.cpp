@@ -19,6 +19,7 @@
 #include "cli/shard_option.hpp"
 #include "core/error.hpp"
 #include "engine/bucket.hpp"
+#include "engine/campaign_folder.hpp"
 #include "engine/known.hpp"
 #include "engine/stream.hpp"
 #include "generators/coverage.hpp"
@@ -83,6 +84,18 @@ std::string utc_stamp() {
   return text;
 }
 
+// Makes PARENT/UTC-SEED, or UTC-SEED-2 and so on where campaigns of one seed begin in one second. What cannot be made is for
+// whoever writes into it to tell.
+std::filesystem::path new_folder(const std::filesystem::path& parent, std::uint64_t seed) {
+  const std::string name = fmt::format("{}-{}", utc_stamp(), seed);
+  std::error_code error;
+  std::filesystem::create_directories(parent, error);
+  std::filesystem::path folder = parent / name;
+  for (int i = 2; !error && !std::filesystem::create_directory(folder, error); ++i)
+    folder = parent / fmt::format("{}-{}", name, i);
+  return folder;
+}
+
 }  // namespace
 
 const ops::Op* asked_op(const Settings& settings) {
@@ -129,7 +142,9 @@ std::string folder_name(std::string_view subject) {
 
 CampaignExtent read_extent(const Settings& settings, bool open_ended) {
   CampaignExtent extent;
-  extent.seed = settings.integer("seed", 0, most).value_or(open_ended ? random_seed() : 1);
+  const auto folder = open_ended ? settings.text("output") : std::nullopt;
+  const auto begun = folder ? engine::seed_in(*folder) : std::nullopt;  // a campaign goes on with its own
+  extent.seed = settings.integer("seed", 0, most).value_or(begun ? *begun : open_ended ? random_seed() : 1);
   extent.cases = settings.integer("cases", 1, most);
   extent.seconds = settings.seconds("time");
   extent.forever = open_ended && settings.flag("forever");
@@ -141,7 +156,7 @@ CampaignExtent read_extent(const Settings& settings, bool open_ended) {
 std::filesystem::path campaign_folder(const Settings& settings, bool open_ended, const std::string& folder_name,
                                       std::uint64_t seed) {
   if (const auto folder = settings.text("output")) return *folder;
-  return open_ended ? fmt::format("attest-out/{}/{}-{}", folder_name, utc_stamp(), seed) : std::string();
+  return open_ended ? new_folder(std::filesystem::path("attest-out") / folder_name, seed) : std::filesystem::path();
 }
 
 void read_campaign(const Settings& settings, bool open_ended, const std::string& folder_name,

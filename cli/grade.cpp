@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <span>
@@ -111,12 +112,11 @@ void tell_grading(std::string_view what, std::size_t done, std::size_t of) {
             << std::flush;
 }
 
-// Of the first operation that says more than held: what was interrupted before its first fault was graded tells nothing beside others.
+// 1 if one of them says so; else the last one's, which alone may have been interrupted.
 Exit exit_of(std::span<const report::Graded> graded) {
-  Exit all = graded.front().grade.exit();
-  for (const report::Graded& one : graded.subspan(1))
-    if (one.grade.exit() == Exit::found) all = Exit::found;
-  return all;
+  const bool found =
+      std::ranges::any_of(graded, [](const report::Graded& one) { return one.grade.exit() == Exit::found; });
+  return found ? Exit::found : graded.back().grade.exit();
 }
 
 // Of one operation its own object; of several, one of all that were asked for.
@@ -165,8 +165,8 @@ int run_grade_verb(const Settings& settings) {
   if (json) write_json(*json, json_of(graded, chosen.size()));
   if (svg) write_text(*svg, report::grade_svg(graded));
   const Exit exit = exit_of(graded);
-  if (exit == Exit::internal)
-    throw internal_error("interrupted before all of one fault was measured: there is nothing to tell");
+  if (grades.size() == 1 && grades.front().interrupted && grades.front().faults.empty())
+    throw Error(Exit::interrupted, "interrupted before all of one fault was measured: there is nothing to tell");
   if (!(json && json->is_stdout()) && !(svg && svg->is_stdout())) tell(graded, chosen);
   return static_cast<int>(exit);
 }

@@ -20,14 +20,14 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string told(const engine::Merged& merged, const fs::path& out, bool campaigns) {
-  std::string text = fmt::format("{}: {} of {} reproducers in {} folder{}\n", report::printable(out.string()),
-                                 report::grouped(merged.written), report::grouped(merged.entries), merged.folders,
-                                 merged.folders == 1 ? "" : "s");
+  std::string text =
+      fmt::format("{}: {} of {} in {}\n", report::printable(out.string()), report::grouped(merged.written),
+                  report::counted(merged.entries, "reproducer"), report::counted(merged.folders, "folder"));
   if (merged.renewed > 0) text += fmt::format("  {} had been edited, and have their digest renewed\n", merged.renewed);
   if (!campaigns) return text;
   text += merged.whole ? "  all shards, equally far: `attest fuzz --no-avoid` with the options of any goes on with it\n"
                        : fmt::format("  not the whole campaign: {}\n", merged.missing);
-  return text + fmt::format("  attest triage {} tells what they come down to\n", report::shell_quoted(out.string()));
+  return text + fmt::format("  {} tells what they come down to\n", report::triage_line(out, merged.subject));
 }
 
 int merge(const Settings& settings, const std::vector<std::string>& words) {
@@ -53,7 +53,8 @@ int merge(const Settings& settings, const std::vector<std::string>& words) {
                        {"left_out", merged.left_out},
                        {"whole", merged.whole}});
   if (!json || !json->is_stdout()) std::cout << told(merged, *out, campaigns);
-  return static_cast<int>(merged.left_out.empty() ? Exit::held : Exit::usage);
+  if (!merged.left_out.empty()) return static_cast<int>(Exit::usage);
+  return static_cast<int>(campaigns && !merged.whole ? Exit::incomplete : Exit::held);
 }
 
 }  // namespace

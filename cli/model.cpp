@@ -134,7 +134,7 @@ std::string opening(const std::string& verb, const models::CampaignOptions& opti
     line += fmt::format("{} {} {} ({})", &subject == subjects.data() ? " on" : " and", subject.name,
                         subject.runtime->info().version, fmt::join(subject.levels, ", "));
   line += fmt::format(", seed {}, {}", options.seed, options.precision.name);
-  if (options.cases) line += fmt::format(", {} problems", report::grouped(*options.cases));
+  if (options.cases) line += fmt::format(", {}", report::counted(*options.cases, "problem"));
   if (options.seconds) line += ", " + report::duration(*options.seconds);
   return report::printable(line) + "\n";
 }

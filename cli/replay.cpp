@@ -46,10 +46,9 @@ ReplayedCase case_of(const engine::ReplayResult& result, bool allow_missing) {
     one.subject = result.entry->subject;
     one.property = result.entry->property;
   }
-  const bool ran = result.outcome != unsupported && result.outcome != not_run;
-  if (result.outcome == unsupported || (result.outcome == not_run && allow_missing))
+  if (result.outcome == unsupported || result.outcome == not_here || (result.outcome == not_run && allow_missing))
     one.outcome = Outcome::skipped;
-  else if (result.outcome == damaged || !ran)
+  else if (result.outcome == damaged || result.outcome == not_run)
     one.outcome = Outcome::error;
   else if (result.outcome != as_expected)
     one.outcome = Outcome::failed;
@@ -125,14 +124,15 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
   const Exit exit = counts.exit(allow_missing);
   if (!quiet)
     std::cout << fmt::format(
-        "{} entries: {} as expected, {} unexpected, {} mended, {} damaged, {} unsupported, {} not run\n",
-        counts.entries, counts.as_expected, counts.unexpected, counts.mended, counts.damaged, counts.unsupported,
-        counts.not_run);
+        "{}: {} as expected, {} unexpected, {} mended, {} not here, {} damaged, {} unsupported, {} not run\n",
+        report::counted(static_cast<std::uint64_t>(counts.entries), "entry"), counts.as_expected, counts.unexpected,
+        counts.mended, counts.not_here, counts.damaged, counts.unsupported, counts.not_run);
   if (json)
     write_json(*json, {{"entries", counts.entries},
                        {"as_expected", counts.as_expected},
                        {"unexpected", counts.unexpected},
                        {"mended", counts.mended},
+                       {"not_here", counts.not_here},
                        {"damaged", counts.damaged},
                        {"unsupported", counts.unsupported},
                        {"not_run", counts.not_run},

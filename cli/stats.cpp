@@ -56,7 +56,7 @@ int run_stats(const Settings& settings, const std::string& subject) {
     write_json(*json, object);
     if (json->is_stdout()) return 0;
   }
-  std::cout << fmt::format("What is drawn for {}: {} problems, seed {}", subject, report::grouped(cases), seed);
+  std::cout << fmt::format("What is drawn for {}: {}, seed {}", subject, report::counted(cases, "problem"), seed);
   if (const auto text = settings.text("policy")) std::cout << fmt::format(", policy {}", *text);
   if (assume) std::cout << fmt::format(", assuming {}", assume->text());
   std::cout << fmt::format("\n{}", report::coverage_text(coverage));

@@ -11,7 +11,9 @@ enum class Exit : int {
   usage = 2,          // a flag, a file or a path is wrong
   internal = 3,       // attest itself or its oracle failed
   no_subject = 4,     // the subject could not be started
+  incomplete = 5,     // less was done than was asked for: shards are missing
   cannot_test = 125,  // for `git bisect run`
+  interrupted = 130,  // a signal ended the work before its time, and nothing failed until then
 };
 
 // One sentence that names the thing, the place and the remedy. It stays one line that fits a screen whatever input it quotes:

@@ -92,6 +92,14 @@ CampaignOptions campaign_in(const fs::path& folder) {
   throw usage_error(two);
 }
 
+std::optional<std::uint64_t> seed_in(const fs::path& folder) {
+  const fs::path file = folder / "campaign.json";
+  if (std::error_code error; !fs::is_regular_file(file, error)) return std::nullopt;
+  const json object = parse_json_or_discard(read_file(file, 1 << 20));
+  if (!object.is_object() || !object.contains("seed") || !object["seed"].is_number_unsigned()) return std::nullopt;
+  return object["seed"].get<std::uint64_t>();
+}
+
 CampaignFolder::CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b,
                                Summary& summary, Triage& triage, Avoidance& avoidance)
     : folder_(options.folder), lock_(folder_) {

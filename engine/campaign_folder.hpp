@@ -28,6 +28,9 @@ struct PendingFailure {
 // The options of the campaign that a folder holds, all but what may differ from run to run. Throws Error(usage).
 CampaignOptions campaign_in(const std::filesystem::path& folder);
 
+// The seed of the campaign that a folder holds, of a model's too; nullopt where it holds none that can be read.
+std::optional<std::uint64_t> seed_in(const std::filesystem::path& folder);
+
 // The folder of a campaign: campaign.json says which campaign it is; progress.jsonl gets one line a commit, each with the
 // counts so far; cases.jsonl what the laws said of each problem; findings.jsonl each raw failure before it is shrunk, each
 // better problem while it is, each reproducer, and that a failure was shrunk. All lines are appended whole; killing the

@@ -12,6 +12,7 @@
 #include "engine/check.hpp"
 #include "engine/evidence.hpp"
 #include "engine/file.hpp"
+#include "engine/processor.hpp"
 #include "engine/shrink/candidates.hpp"
 
 namespace attest::engine {
@@ -267,6 +268,10 @@ class Reader {
     e.reference = string(expect, "reference");
     if (e.expect == VerdictKind::fail && e.bucket.empty())
       throw usage_error("an expected failure must name its bucket");
+    if (object.contains("processor")) e.processor = string(object, "processor");
+    if (!is_processor(e.processor))
+      throw usage_error(
+          "'processor' must be an architecture and names of instructions, as in \"x86_64 avx2 amx_bf16\"");
     if (object.contains("shown")) e.shown = rate(member(object, "shown"));
     const json& seen = member(object, "seen");
     e.seen = kind(seen, "kind");
@@ -362,6 +367,7 @@ ordered_json to_json(const Entry& e) {
   object["with"] = e.with;
   if (!e.after.empty()) object["after"] = to_json(e.after);
   object["expect"] = {{"verdict", name(e.expect)}, {"bucket", e.bucket}, {"reference", e.reference}};
+  if (!e.processor.empty()) object["processor"] = e.processor;
   if (e.shown) object["shown"] = {{"seen", e.shown->seen}, {"runs", e.shown->runs}};
   object["seen"] = {{"kind", name(e.seen)}, {"reason", e.reason}};
   if (e.evidence) object["seen"]["witness"] = to_json(*e.evidence);

@@ -65,6 +65,7 @@ struct Entry {
   VerdictKind expect = VerdictKind::fail;  // pass, or fail
   std::string bucket;                      // of an expected failure
   std::string reference;                   // public report and version behind a known defect; may be empty
+  std::string processor;                   // on which it was seen (processor.hpp); empty: it shows on any
   std::optional<Rate> shown;               // absent where every run shows it
   // What was seen when the entry was written.
   VerdictKind seen = VerdictKind::fail;

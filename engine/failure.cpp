@@ -142,6 +142,8 @@ Entry begun(const Failure& failure, const Asker& asker) {
   entry.subject = portable_subject(asker.subject);
   entry.subject_version = asker.info.version;
   entry.attest_version = attest_version();
+  // The kernels of attest itself give the same bits on every processor.
+  if (!entry.subject.starts_with("builtin:") && !entry.subject.starts_with("fault:")) entry.processor = processor();
   entry.policy_given = asker.policy.has_value();
   entry.problem = failure.outcome.blamed(failure.problem);
   entry.original = to_text(portable_problem(entry.problem));

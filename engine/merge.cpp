@@ -385,6 +385,7 @@ Merged merge_campaigns(const std::vector<fs::path>& folders, const MergeOptions&
   const auto [next_case, missing] = reached(parts);
   told.missing = missing;
   told.whole = missing.empty();
+  told.subject = parts.front().identity.at("subject").get<std::string>();
 
   Place place(options.out);
   Summary summary;

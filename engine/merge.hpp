@@ -16,6 +16,7 @@ struct Merged {
   // Of campaigns: whether the shards are all there and came equally far, so that the union is the campaign that no shard was made of.
   bool whole = false;
   std::string missing;  // else: why not
+  std::string subject;  // of campaigns, as the command line named it
 };
 
 struct MergeOptions {

@@ -1,5 +1,7 @@
 #include "engine/replay.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -9,6 +11,7 @@
 #include "engine/bucket.hpp"
 #include "engine/compare.hpp"
 #include "engine/instance.hpp"
+#include "engine/processor.hpp"
 #include "engine/sound.hpp"
 #include "engine/stream.hpp"
 #include "properties/property.hpp"
@@ -73,9 +76,15 @@ std::vector<std::size_t> laws_named(std::span<const std::string> names, const Op
 void judge_expected_failure(const Entry& entry, const Policy& policy, const Verdict& verdict, ReplayResult& result) {
   if (!is_finding(verdict.kind)) {
     const bool passed = verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn;
-    result.outcome = passed ? Replayed::mended : Replayed::unexpected;
-    result.sentence = passed ? "expected to fail and now passes: mended; make it an entry that expects `pass`"
-                             : "expected to fail, and is " + std::string(name(verdict.kind)) + ": " + verdict.reason;
+    const std::string missing = lacking(entry.processor, processor());
+    result.outcome = !passed ? Replayed::unexpected : missing.empty() ? Replayed::mended : Replayed::not_here;
+    result.sentence =
+        !passed ? "expected to fail, and is " + std::string(name(verdict.kind)) + ": " + verdict.reason
+        : missing.empty()
+            ? "expected to fail and now passes: mended; make it an entry that expects `pass`"
+            : fmt::format(
+                  "passes here, and was seen on a processor with {}, which this one lacks: replay it on such a one",
+                  missing);
     return;
   }
   result.bucket = bucket_of(key_of(entry.property, verdict), entry.subject, policy, entry.problem);
@@ -218,7 +227,7 @@ std::vector<Asked> calls_before(const Entry& entry) {
 }
 
 std::string_view name(Replayed outcome) noexcept {
-  constexpr std::array<std::string_view, 6> names{"as_expected", "unexpected",  "mended",
+  constexpr std::array<std::string_view, 7> names{"as_expected", "unexpected",  "mended", "not_here",
                                                   "damaged",     "unsupported", "not_run"};
   return names[static_cast<std::size_t>(outcome)];
 }
@@ -226,7 +235,7 @@ std::string_view name(Replayed outcome) noexcept {
 Exit ReplayReport::exit(bool allow_missing) const noexcept {
   if (unexpected > 0 || mended > 0) return Exit::found;
   if (damaged > 0 || entries == 0) return Exit::usage;
-  const bool nothing_ran = unsupported == entries;
+  const bool nothing_ran = unsupported + not_here == entries;
   return (not_run > 0 || nothing_ran) && !allow_missing ? Exit::no_subject : Exit::held;
 }
 
@@ -247,6 +256,9 @@ ReplayReport replay(const std::vector<std::filesystem::path>& paths, const Resol
         break;
       case Replayed::mended:
         ++report.mended;
+        break;
+      case Replayed::not_here:
+        ++report.not_here;
         break;
       case Replayed::damaged:
         ++report.damaged;

@@ -13,7 +13,7 @@
 
 namespace attest::engine {
 
-enum class Replayed : std::uint8_t { as_expected, unexpected, mended, damaged, unsupported, not_run };
+enum class Replayed : std::uint8_t { as_expected, unexpected, mended, not_here, damaged, unsupported, not_run };
 std::string_view name(Replayed outcome) noexcept;
 
 struct ReplayResult {
@@ -26,9 +26,11 @@ struct ReplayResult {
 };
 
 struct ReplayReport {
-  std::int64_t entries = 0, as_expected = 0, unexpected = 0, mended = 0, damaged = 0, unsupported = 0, not_run = 0;
-  // 1 before 2 before 4. No entry at all is 2. Entries that the subject does not take count for nothing; where there are no
-  // others that is 4, as is an entry that was not run, unless `allow_missing`.
+  // not_here: an expected failure that passes, on a processor without some of the instructions of that which showed it.
+  std::int64_t entries = 0, as_expected = 0, unexpected = 0, mended = 0, not_here = 0, damaged = 0, unsupported = 0,
+               not_run = 0;
+  // 1 before 2 before 4. No entry at all is 2. Entries that the subject does not take, or that say nothing here, count for
+  // nothing; where there are no others that is 4, as is an entry that was not run, unless `allow_missing`.
   [[nodiscard]] Exit exit(bool allow_missing) const noexcept;
 };
 

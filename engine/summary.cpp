@@ -103,6 +103,7 @@ std::string Summary::emptiness() const {
 
 Exit Summary::exit() const noexcept {
   if (std::ranges::any_of(findings, [](const Finding& finding) { return !finding.known; })) return Exit::found;
+  if (interrupted) return Exit::interrupted;
   if (!findings.empty()) return Exit::held;
   return emptiness().empty() ? Exit::held : Exit::internal;
 }

@@ -118,7 +118,7 @@ struct Summary {
   [[nodiscard]] Finding* finding_of(const std::string& bucket);
   // Adds one case in case order.
   void add(const Problem& problem, const CaseOutcome& outcome);
-  // 1 if a finding is not known; 3 if nothing was executed, or every verdict but the guards' was skip or vacuous; else 0.
+  // 1 if a finding is not known; else 130 if a signal ended it; 3 if nothing was executed, or every verdict but the guards' was skip or vacuous; else 0.
   [[nodiscard]] Exit exit() const noexcept;
   // Why exit() is internal, in one sentence; empty otherwise.
   [[nodiscard]] std::string emptiness() const;

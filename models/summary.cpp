@@ -197,6 +197,7 @@ void state_from_json(const json& state, Summary& summary) {
 
 Exit Summary::exit() const noexcept {
   if (!findings.empty()) return Exit::found;
+  if (interrupted) return Exit::interrupted;
   const bool nothing = std::ranges::all_of(laws, [](const auto& law) {
     return std::ranges::all_of(law.second.kinds, [](const auto& kind) {
       return kind.first == VerdictKind::skip || kind.first == VerdictKind::vacuous;

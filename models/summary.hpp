@@ -67,7 +67,7 @@ struct Summary {
       skipped;                         // problems that the graph itself does not take, by reason, numbers as N
   std::optional<Coverage> coverage{};  // of a campaign that has a folder
 
-  // 1 with a finding; 3 where nothing was judged.
+  // 1 with a finding; else 130 if a signal ended it; 3 where nothing was judged.
   [[nodiscard]] Exit exit() const noexcept;
 };
 

@@ -26,8 +26,6 @@ std::string item(std::string_view label, const std::string& text) {
   return text.empty() ? std::string() : fmt::format("     {:<11}{}\n", label, text);
 }
 
-std::string cases(std::uint64_t n) { return grouped(n) + (n == 1 ? " case" : " cases"); }
-
 std::string where(const Defect& defect) {
   const auto& [failing, asked, failing_elsewhere, elsewhere] = defect.counts;
   if (asked + elsewhere < 2) return {};
@@ -64,11 +62,11 @@ std::string size_of(const Entry& entry) {
 std::string in_full(const Summary& summary, const Defect& defect, std::size_t number) {
   const Finding& finding = summary.findings[defect.findings.front()];
   const bool drift = finding.entry.property == engine::drift_name;
-  std::string text = fmt::format("\n  {}. {}  in {}", number, finding.entry.bucket, cases(defect.failures));
+  std::string text = fmt::format("\n  {}. {}  in {}", number, finding.entry.bucket, counted(defect.failures, "case"));
   // Of a corpus nobody knows which cases were drawn before.
   if (const Finding& first = summary.first_of(defect); !drift && first.cases_to_first > 0)
     text += fmt::format(", first in case {} after {}", grouped(first.case_number), duration(first.seconds_to_first));
-  if (defect.findings.size() > 1) text += fmt::format(", {} buckets", defect.findings.size());
+  if (defect.findings.size() > 1) text += fmt::format(", {}", counted(defect.findings.size(), "bucket"));
   text += "\n" + finding_lines(finding);
   if (defect.effective) text += item("precision", to_text(*defect.effective));
   text += item("where", where(defect));
@@ -79,7 +77,7 @@ std::string in_full(const Summary& summary, const Defect& defect, std::size_t nu
 
 std::string in_short(const Summary& summary, const Defect& defect, std::size_t number) {
   const Finding& finding = summary.findings[defect.findings.front()];
-  return fmt::format("  {}. {}  in {}{}\n", number, finding.entry.bucket, cases(defect.failures),
+  return fmt::format("  {}. {}  in {}{}\n", number, finding.entry.bucket, counted(defect.failures, "case"),
                      defect.predicate.atoms.empty() ? "" : ", where " + to_text(defect.predicate));
 }
 
@@ -140,7 +138,7 @@ std::string defects_text(const Summary& summary) {
     ++number;
     if (defect.known)
       known += fmt::format("  {}. known: {}  in {}\n", number, summary.findings[defect.findings.front()].entry.bucket,
-                           cases(defect.failures));
+                           counted(defect.failures, "case"));
     else if (told++ < most_in_full)
       full += in_full(summary, defect, number);
     else

@@ -145,9 +145,9 @@ std::string given_up_html(const json& record) {
               escaped(fmt::format("{} of {} problems had no verdict of the bound",
                                   grouped(cases - std::min(cases, count_of(record, "judged"))), grouped(cases))));
   text += row("skipped", reasons_html(record.at("skipped"))) + row("vacuous", reasons_html(record.at("vacuous")));
-  text += row("undetermined",
-              escaped(fmt::format("{} elements, beside {} that were judged", grouped(count_of(record, "undetermined")),
-                                  grouped(count_of(record, "elements")))));
+  text += row("undetermined", escaped(fmt::format("{}, beside {} that were judged",
+                                                  counted(count_of(record, "undetermined"), "element"),
+                                                  grouped(count_of(record, "elements")))));
   if (const std::string assume = said(record, "assume"); !assume.empty())
     text += row("assumed", code(assume) + escaped(fmt::format(" gives up {:.3g} % of the domain",
                                                               100 * record.value("given_up", 0.0))));
@@ -162,20 +162,20 @@ std::string given_up_html(const json& record) {
   }
   if (!avoided.empty()) text += row("avoided", "<ul>" + avoided + "</ul>");
   if (const Count redrawn = count_of(record, "redrawn"); redrawn > 0)
-    text += row("drawn again", escaped(fmt::format("{} problems ({}) in place of what is understood", grouped(redrawn),
-                                                   percent(redrawn, cases))));
+    text += row("drawn again", escaped(fmt::format("{} ({}) in place of what is understood",
+                                                   counted(redrawn, "problem"), percent(redrawn, cases))));
   if (const Count laws = count_of(record, "laws_left_out"); laws > 0)
-    text += row("laws left out", escaped(fmt::format("{} times, where they are known to fail", grouped(laws))));
+    text += row("laws left out", escaped(fmt::format("{}, where they are known to fail", counted(laws, "time"))));
   if (const Count slow = count_of(record, "slow"); slow > 0)
-    text += row("slow", escaped(fmt::format("{} problems passed the time limit, and not when asked once more, alone",
-                                            grouped(slow))));
+    text += row("slow", escaped(fmt::format("{} passed the time limit, and not when asked once more, alone",
+                                            counted(slow, "problem"))));
   if (const Count waiting = count_of(record, "unshrunk"); waiting > 0)
-    text += row("to be shrunk", escaped(fmt::format("{} failures wait", grouped(waiting))));
+    text += row("to be shrunk", escaped(counted(waiting, "failure")));
   if (record.contains("coverage") && !record.at("coverage").at("empty").empty()) {
     std::string regions;
     for (const json& region : record.at("coverage").at("empty")) regions += "<li>" + escaped(said(region)) + "</li>";
-    text += row("never met", fmt::format("<details><summary>{} regions</summary><ul>{}</ul></details>",
-                                         record.at("coverage").at("empty").size(), regions));
+    text += row("never met", fmt::format("<details><summary>{}</summary><ul>{}</ul></details>",
+                                         counted(record.at("coverage").at("empty").size(), "region"), regions));
   }
   return text + "</dl></section>\n";
 }
@@ -183,11 +183,13 @@ std::string given_up_html(const json& record) {
 std::string status_html(const json& record) {
   const std::size_t defects =
       std::ranges::count_if(record.at("defects"), [](const json& d) { return !d.value("known", false); });
-  if (defects > 0)
-    return fmt::format("<span class=\"status bad\">{} {}</span>", defects, defects == 1 ? "defect" : "defects");
+  if (defects > 0) return fmt::format("<span class=\"status bad\">{}</span>", counted(defects, "defect"));
   if (!record.at("findings").empty() && record.at("exit").get<int>() == 1)
-    return fmt::format("<span class=\"status bad\">{} buckets of failures</span>", record.at("findings").size());
+    return fmt::format("<span class=\"status bad\">{} of failures</span>",
+                       counted(record.at("findings").size(), "bucket"));
   if (record.at("exit").get<int>() == 0) return "<span class=\"status good\">every property held</span>";
+  if (record.value("interrupted", false))
+    return "<span class=\"status\">nothing failed until it was interrupted</span>";
   return "<span class=\"status bad\">nothing was tested</span>";
 }
 
@@ -196,7 +198,7 @@ std::string header_html(const json& record) {
                                  record.contains("subject_b") ? " against " + escaped(said(record, "subject_b")) : "",
                                  status_html(record));
   const Count cases = count_of(record, "cases");
-  text += escaped(fmt::format(" in {} problems, {:.3g} s; seed {}", grouped(cases), record.value("seconds", 0.0),
+  text += escaped(fmt::format(" in {}, {:.3g} s; seed {}", counted(cases, "problem"), record.value("seconds", 0.0),
                               said(record, "seed")));
   if (const std::string version = said(record, "version"); !version.empty()) text += escaped("; version " + version);
   if (const std::string policy = said(record, "policy"); !policy.empty()) text += escaped("; policy " + policy);

@@ -56,10 +56,10 @@ std::string condition_html(const json& finding) {
 std::string finding_html(const json& finding, std::size_t number) {
   const Count failures = count_of(finding, "failures");
   std::string text = fmt::format(
-      "<article class=\"card defect\" id=\"defect-{}\">\n<h3>{}. {}:{}</h3>\n<p class=\"soft\">{} {}, first in case {} "
+      "<article class=\"card defect\" id=\"defect-{}\">\n<h3>{}. {}:{}</h3>\n<p class=\"soft\">{}, first in case {} "
       "after {:.3g} s</p>\n<dl>\n",
-      number, number, escaped(said(finding, "key")), escaped(said(finding, "runtime")), grouped(failures),
-      failures == 1 ? "run" : "runs", grouped(count_of(finding, "case")), finding.at("seconds_to_first").get<double>());
+      number, number, escaped(said(finding, "key")), escaped(said(finding, "runtime")), counted(failures, "run"),
+      grouped(count_of(finding, "case")), finding.at("seconds_to_first").get<double>());
   text += row("condition", condition_html(finding)) + row("problem", code(said(finding, "problem")));
   if (finding.contains("after")) text += row("after", code(joined(finding.at("after"), "", 12)));
   text += row("said", escaped(said(finding, "reason")));
@@ -67,9 +67,9 @@ std::string finding_html(const json& finding, std::size_t number) {
   text += row("builds", escaped(joined(finding.at("levels"), "", 20) +
                                 (passing.empty() ? "" : "; passes at " + joined(passing, "", 20))));
   text +=
-      row("size", escaped(fmt::format("{} after {} problems",
+      row("size", escaped(fmt::format("{} after {}",
                                       finding.at("minimal").get<bool>() ? "no change makes it simpler" : "not minimal",
-                                      grouped(count_of(finding, "shrink_calls")))));
+                                      counted(count_of(finding, "shrink_calls"), "problem"))));
   if (finding.contains("place"))
     text += row("where", escaped(said(finding.at("place"), "words"))) +
             row("segment", escaped(said(finding.at("place"), "segment_words")));
@@ -86,7 +86,7 @@ std::string defects_html(const json& record) {
   for (const json& finding : record.at("findings")) text += finding_html(finding, ++number);
   if (number == 0) text += "<p>None was found.</p>\n";
   if (const Count untold = count_of(record, "untold"); untold > 0)
-    text += fmt::format("<p>{} failures of further kinds were not looked at.</p>\n", grouped(untold));
+    text += fmt::format("<p>Not looked at: {} of further kinds.</p>\n", counted(untold, "failure"));
   return text + "</section>\n";
 }
 
@@ -99,28 +99,28 @@ std::string given_up_html(const json& record) {
   text += row("not judged", escaped(fmt::format("{} of {} runs had no verdict on their numbers", grouped(vacuous),
                                                 grouped(count_of(record, "runs")))));
   text += row("not taken", reasons_html(record.at("skipped")));
-  text += row("undetermined",
-              escaped(fmt::format("{} elements, beside {} that were judged", grouped(count_of(record, "undetermined")),
-                                  grouped(count_of(record, "elements")))));
+  text += row("undetermined", escaped(fmt::format("{}, beside {} that were judged",
+                                                  counted(count_of(record, "undetermined"), "element"),
+                                                  grouped(count_of(record, "elements")))));
   if (const Count slow = count_of(record, "slow"); slow > 0)
-    text += row("slow", escaped(fmt::format("{} runs passed the time limit, and not when asked once more of a fresh "
-                                            "process",
-                                            grouped(slow))));
+    text += row("slow", escaped(fmt::format("{} passed the time limit, and not when asked once more of a fresh process",
+                                            counted(slow, "run"))));
   return text + "</dl></section>\n";
 }
 
 std::string status_html(const json& record) {
   const std::size_t defects = record.at("findings").size();
-  if (defects > 0)
-    return fmt::format("<span class=\"status bad\">{} {}</span>", defects, defects == 1 ? "defect" : "defects");
+  if (defects > 0) return fmt::format("<span class=\"status bad\">{}</span>", counted(defects, "defect"));
+  if (record.value("interrupted", false))
+    return "<span class=\"status\">nothing failed until it was interrupted</span>";
   return record.at("exit").get<int>() == 0 ? "<span class=\"status good\">every law held</span>"
                                            : "<span class=\"status bad\">nothing was judged</span>";
 }
 
 std::string header_html(const json& record) {
   std::string text = fmt::format("<header><h1>{}</h1>\n<p>{}", escaped(file_name(record)), status_html(record));
-  text += escaped(fmt::format(" in {} problems, {} runs, {:.3g} s; seed {}; precision {}",
-                              grouped(count_of(record, "cases")), grouped(count_of(record, "runs")),
+  text += escaped(fmt::format(" in {}, {}, {:.3g} s; seed {}; precision {}",
+                              counted(count_of(record, "cases"), "problem"), counted(count_of(record, "runs"), "run"),
                               record.at("seconds").get<double>(), said(record, "seed"), said(record, "policy")));
   text += ".</p>\n<p class=\"soft\">" + escaped(joined(record.at("subjects"), "", 20)) + "</p>\n";
   text += fmt::format(

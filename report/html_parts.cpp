@@ -157,7 +157,7 @@ std::string drawn_html(const json& record) {
   if (!record.contains("coverage")) return text + "<p>Not on record for this campaign.</p></section>\n";
   const json& coverage = record.at("coverage");
   const Count problems = count_of(coverage, "problems");
-  text += fmt::format("<p>Of {} problems{}.", grouped(problems),
+  text += fmt::format("<p>Of {}{}.", counted(problems, "problem"),
                       is_of_model(record) ? "" : ", before any was drawn again in place of what is understood");
   if (!coverage.at("tables").empty())
     text += fmt::format(

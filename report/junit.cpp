@@ -11,6 +11,7 @@
 #include "report/html_parts.hpp"
 #include "report/markup.hpp"
 #include "report/record.hpp"
+#include "report/text.hpp"
 
 namespace attest::report {
 namespace {
@@ -85,10 +86,11 @@ Case by_counts(const std::string& subject, const std::string& law, const json& c
   for (const std::string_view kind : failure_kinds) failed += counts.at(kind).get<std::uint64_t>();
   // Without a new finding all that failed is known.
   if (failed > 0 && (laws.of_new.empty() || (laws.of_known.contains(law) && !laws.of_new.contains(law)))) {
-    one.body = fmt::format("<system-out>failed on {} problems, of defects that are known</system-out>", failed);
+    one.body =
+        fmt::format("<system-out>failed on {}, of defects that are known</system-out>", counted(failed, "problem"));
   } else if (failed > 0) {
     one.kind = Case::Kind::failed;
-    one.body = element("failure", "fail", fmt::format("failed on {} problems", failed),
+    one.body = element("failure", "fail", "failed on " + counted(failed, "problem"),
                        "told by another law that failed on them");
   } else if (counts.at("pass").get<std::uint64_t>() + counts.at("warn").get<std::uint64_t>() == 0) {
     one.kind = Case::Kind::skipped;

@@ -133,9 +133,9 @@ std::string finding_text(const Summary& summary, const Finding& finding, std::si
           fmt::format("{}{}", fmt::join(finding.levels, ", "),
                       finding.passing.empty() ? "" : fmt::format("; passes at {}", fmt::join(finding.passing, ", "))));
   if (!finding.flaky && finding.after.empty())
-    text += row("size", fmt::format("{} after {} problems",
-                                    finding.smallest.minimal ? "no change makes it simpler" : "not minimal",
-                                    grouped(static_cast<std::uint64_t>(finding.smallest.calls))));
+    text +=
+        row("size", fmt::format("{} after {}", finding.smallest.minimal ? "no change makes it simpler" : "not minimal",
+                                counted(static_cast<std::uint64_t>(finding.smallest.calls), "problem")));
   text += row("where", place_text(finding));
   text += row("segment", segment_text(finding));
   text += row("when", condition_text(finding));
@@ -191,8 +191,8 @@ models::Observer models_observer(const TerminalOptions& options) {
   };
   observer.progress = [teller](const Summary& summary, std::optional<double> left) {
     if (!teller->line.is_due()) return;
-    std::string line = fmt::format("{} problems, {} runs", grouped(summary.cases), grouped(summary.runs));
-    if (!summary.findings.empty()) line += fmt::format(", {} defects", summary.findings.size());
+    std::string line = fmt::format("{}, {}", counted(summary.cases, "problem"), counted(summary.runs, "run"));
+    if (!summary.findings.empty()) line += fmt::format(", {}", counted(summary.findings.size(), "defect"));
     if (left) line += fmt::format(", {} left", duration(*left));
     teller->line.show(line);
   };
@@ -202,11 +202,13 @@ models::Observer models_observer(const TerminalOptions& options) {
 std::string summary_text(const Summary& summary) {
   const std::size_t n = summary.findings.size();
   const std::string model = printable(summary.model.filename().string());
-  std::string text = n > 0 ? fmt::format("{}: {} {}\n", model, n, n == 1 ? "defect" : "defects")
-                     : summary.exit() == Exit::internal ? fmt::format("{}: nothing was judged\n", model)
-                                                        : fmt::format("{}: every law held\n", model);
+  std::string text =
+      n > 0 ? fmt::format("{}: {}\n", model, counted(n, "defect"))
+      : summary.exit() == Exit::internal
+          ? fmt::format("{}: nothing was judged\n", model)
+          : fmt::format("{}: every law held{}\n", model, summary.interrupted ? " until it was interrupted" : "");
   text +=
-      fmt::format("  {} problems, {} runs in {}, seed {}, {}{}\n", grouped(summary.cases), grouped(summary.runs),
+      fmt::format("  {}, {} in {}, seed {}, {}{}\n", counted(summary.cases, "problem"), counted(summary.runs, "run"),
                   duration(summary.seconds), summary.seed, summary.policy, summary.interrupted ? ", interrupted" : "");
   if (summary.resumed > 0)
     text += fmt::format("  {} of these problems by earlier runs of this campaign\n", grouped(summary.resumed));
@@ -217,20 +219,20 @@ std::string summary_text(const Summary& summary) {
     text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(summary.undetermined)));
   text += "\n";
   if (summary.proven > 0)
-    text += fmt::format("  {} elements of parts by themselves against proven bounds\n",
-                        grouped(static_cast<std::uint64_t>(summary.proven)));
+    text += fmt::format("  {} of parts by themselves against proven bounds\n",
+                        counted(static_cast<std::uint64_t>(summary.proven), "element"));
   if (!summary.skipped.empty())
     text +=
         fmt::format("  skipped, as the graph does not take them: {}{}\n", most_frequent(summary.skipped),
                     summary.skipped.size() > 1 ? fmt::format(", and {} more reasons", summary.skipped.size() - 1) : "");
   if (summary.slow > 0)
-    text += fmt::format("  slow: {} runs passed the time limit, and not when asked once more of a fresh process\n",
-                        grouped(summary.slow));
+    text += fmt::format("  slow: {} passed the time limit, and not when asked once more of a fresh process\n",
+                        counted(summary.slow, "run"));
   for (const auto& [where, note] : summary.notes) text += fmt::format("  {}: {}\n", printable(where), printable(note));
   text += law_table(summary);
   for (std::size_t i = 0; i < n; ++i) text += finding_text(summary, summary.findings[i], i + 1, i < most_in_full);
   if (summary.untold > 0)
-    text += fmt::format("  and {} failures of further kinds, that were not looked at\n", grouped(summary.untold));
+    text += fmt::format("  and {} of further kinds, not looked at\n", counted(summary.untold, "failure"));
   return text;
 }
 

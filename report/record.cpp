@@ -80,9 +80,10 @@ json unfinished(const fs::path& folder, const json& campaign, const json& counts
     }
   json record = summary_json(summary);
   record["unfinished"] = fmt::format(
-      "The campaign has not come to its end: these are its counts so far and its reproducers. `attest triage {}` tells "
-      "defects apart and goes on with what waits.",
-      shell_quoted(folder.string()));
+      "The campaign has not come to its end: these are its counts so far and its reproducers. `{}` tells defects apart "
+      "and "
+      "goes on with what waits.",
+      triage_line(folder, summary.subject));
   return record;
 }
 

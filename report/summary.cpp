@@ -77,11 +77,9 @@ std::string law_table(const Summary& summary) {
   const std::size_t shown = all_alike ? rows.size() : std::min(failing, most_laws_shown);
   for (std::size_t i = 0; i < shown; ++i) text += law_row(rows[i].first, *rows[i].second);
   if (all_alike) return text;
-  if (failing > shown) text += fmt::format("  and {} more laws failed\n", failing - shown);
-  return text + fmt::format("  the other {} laws did not fail\n", rows.size() - failing);
+  if (failing > shown) text += fmt::format("  and {} more failed\n", counted(failing - shown, "law"));
+  return text + fmt::format("  the other {} did not fail\n", counted(rows.size() - failing, "law"));
 }
-
-std::string counted(std::size_t n, std::string_view noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
 
 // Of a campaign that went on with a folder. Triage draws nothing, and need not say so.
 std::string earlier_runs(const Summary& summary) {
@@ -107,8 +105,8 @@ std::string unsupported_by_side(const Summary& summary) {
 std::string open_questions(const Summary& summary) {
   std::string text;
   for (const auto& [question, seen] : summary.open)
-    text += fmt::format("  open: {} ({} {}), first {} of {}\n", question, grouped(seen.problems),
-                        seen.problems == 1 ? "problem" : "problems", element_name(seen.evidence), seen.problem);
+    text += fmt::format("  open: {} ({}), first {} of {}\n", question, counted(seen.problems, "problem"),
+                        element_name(seen.evidence), seen.problem);
   return text;
 }
 
@@ -117,6 +115,7 @@ std::string headline(const Summary& summary) {
   const auto buckets = std::ranges::count_if(summary.findings, [](const auto& finding) { return !finding.known; });
   const bool two = !summary.subject_b.empty();
   std::string verdict = two ? "no difference beyond both bounds" : "every property held";
+  if (summary.interrupted) verdict += " until it was interrupted";
   if (fresh > 0)
     verdict =
         fmt::format("{} in {} of failures", counted(static_cast<std::size_t>(fresh), two ? "difference" : "defect"),
@@ -140,12 +139,13 @@ std::string summary_text(const Summary& summary) {
   const Summary& s = summary;
   const double drawn = static_cast<double>(s.cases);
   std::string text = headline(s);
-  text += fmt::format("  {} problems in {} ({:.0f}/s), seed {}{}{}\n", grouped(s.cases), duration(s.seconds),
+  text += fmt::format("  {} in {} ({:.0f}/s), seed {}{}{}\n", counted(s.cases, "problem"), duration(s.seconds),
                       s.seconds > 0 ? drawn / s.seconds : 0.0, s.seed, s.policy.empty() ? "" : ", policy " + s.policy,
                       s.interrupted ? ", interrupted" : "");
   text += earlier_runs(s);
-  text += fmt::format("  the bound judged {} of them ({}): {} output elements, {} {}", grouped(s.judged),
-                      share(static_cast<double>(s.judged), drawn), grouped(static_cast<std::uint64_t>(s.elements)),
+  text += fmt::format("  the bound judged {} of them ({}): {}, {} {}", grouped(s.judged),
+                      share(static_cast<double>(s.judged), drawn),
+                      counted(static_cast<std::uint64_t>(s.elements), "output element"),
                       grouped(static_cast<std::uint64_t>(s.elements_long)), s.op->long_in_words());
   if (s.undetermined > 0) text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(s.undetermined)));
   text += "\n";
@@ -164,7 +164,8 @@ std::string summary_text(const Summary& summary) {
                         grouped(avoided.asked), avoided.defect > 0 ? fmt::format(": defect {}", avoided.defect) : "");
   }
   if (s.avoided.size() > most_avoided_shown)
-    text += fmt::format("  and avoiding {} more conditions: --json has them\n", s.avoided.size() - most_avoided_shown);
+    text += fmt::format("  and avoiding {} more: --json has them\n",
+                        counted(s.avoided.size() - most_avoided_shown, "condition"));
   if (s.redrawn > 0)
     text += fmt::format("  in place of {} of the problems others were drawn (--no-avoid draws them)\n",
                         share(static_cast<double>(s.redrawn), drawn));
@@ -176,8 +177,8 @@ std::string summary_text(const Summary& summary) {
                       share(t.draw, all), share(t.shrink, all));
   text += defects_text(s);
   if (s.unshrunk > 0)
-    text += fmt::format("\n  {} failures were still to be shrunk: the campaign goes on with them in the same folder\n",
-                        grouped(s.unshrunk));
+    text += fmt::format("\n  {} still to be shrunk: the campaign goes on with what waits in the same folder\n",
+                        counted(s.unshrunk, "failure"));
   return text;
 }
 

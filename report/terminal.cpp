@@ -19,9 +19,9 @@ class Terminal : public engine::Observer {
     if (!info.version.empty()) line += " " + info.version;
     if (campaign.subject_b) line += " and " + campaign.subject_b->subject;
     line += fmt::format(", seed {}", campaign.seed);
-    if (campaign.cases) line += fmt::format(", {} problems", grouped(*campaign.cases));
+    if (campaign.cases) line += fmt::format(", {}", counted(*campaign.cases, "problem"));
     if (campaign.seconds) line += fmt::format(", {}", duration(*campaign.seconds));
-    line += fmt::format(", {} {}", campaign.jobs, campaign.jobs == 1 ? "job" : "jobs");
+    line += fmt::format(", {}", counted(static_cast<std::uint64_t>(campaign.jobs), "job"));
     if (campaign.repeat > 1) line += fmt::format(", each plan for {} problems", campaign.repeat);
     if (campaign.policy) line += ", policy " + campaign.policy_text;
     line_.say(line + "\n");
@@ -35,11 +35,11 @@ class Terminal : public engine::Observer {
 
   void on_progress(const engine::Progress& progress) override {
     if (!line_.is_due()) return;
-    std::string line = fmt::format("{} problems, {:.0f}/s", grouped(progress.cases),
+    std::string line = fmt::format("{}, {:.0f}/s", counted(progress.cases, "problem"),
                                    progress.seconds > 0 ? static_cast<double>(progress.cases) / progress.seconds : 0.0);
     if (progress.failing_cases > 0) line += fmt::format(", {} failing", grouped(progress.failing_cases));
     if (progress.summary != nullptr && !progress.summary->findings.empty())
-      line += fmt::format(" in {} buckets", progress.summary->findings.size());
+      line += fmt::format(" in {}", counted(progress.summary->findings.size(), "bucket"));
     if (progress.seconds_left)
       line += fmt::format(", {} left", duration(*progress.seconds_left));
     else if (progress.cases_left)
@@ -59,8 +59,8 @@ class Terminal : public engine::Observer {
 
   void on_shrink_step(const engine::ShrinkStep& step) override {
     if (line_.live())
-      line_.show(fmt::format("shrinking: {} {} after {} calls", grouped(static_cast<std::uint64_t>(work_of(step.best))),
-                             step.best.op().unit_of_work(), step.calls));
+      line_.show(fmt::format("shrinking: {} {} after {}", grouped(static_cast<std::uint64_t>(work_of(step.best))),
+                             step.best.op().unit_of_work(), counted(static_cast<std::uint64_t>(step.calls), "call")));
   }
 
   // The first reproducer of each kind; all of them are told in full at the end.

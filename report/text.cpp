@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/problem.hpp"
+#include "engine/bucket.hpp"
 
 namespace attest::report {
 namespace {
@@ -18,6 +19,14 @@ std::string grouped(std::uint64_t n) {
   std::string digits = std::to_string(n);
   for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
   return digits;
+}
+
+std::string counted(std::uint64_t n, std::string_view noun) {
+  std::string text = grouped(n) + " " + std::string(noun);
+  if (n == 1) return text;
+  const bool consonant_y = noun.ends_with('y') && !noun.ends_with("ey");  // "query", not "key"
+  if (consonant_y) text.replace(text.size() - 1, 1, "ie");
+  return text + "s";
 }
 
 std::string duration(double seconds) {
@@ -153,6 +162,12 @@ std::string conditions_text(const engine::Entry& entry, std::string_view indent,
   if (count > most_calls_shown)
     text += line("", fmt::format("and {} more, which the reproducer holds", count - most_calls_shown));
   return text;
+}
+
+std::string triage_line(const std::filesystem::path& folder, std::string_view subject) {
+  std::string line = "attest triage " + shell_quoted(folder.string());
+  if (engine::portable_subject(subject) != subject) line += " --subject " + shell_quoted(subject);
+  return line;
 }
 
 std::string rerun_line(const engine::Summary& summary, const engine::Finding& finding) {

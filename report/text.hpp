@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,8 @@ namespace attest::report {
 
 // "12,345".
 std::string grouped(std::uint64_t n);
+// "1 problem", "12,345 problems", "2 queries".
+std::string counted(std::uint64_t n, std::string_view noun);
 // "0.21 s", "3 m 05 s".
 std::string duration(double seconds);
 // Shortest decimal that reads back, "nan", "inf" or "-inf".
@@ -54,6 +57,9 @@ std::string conditions_text(const engine::Entry& entry, std::string_view indent,
 
 // The object that --json writes.
 nlohmann::ordered_json summary_json(const engine::Summary& summary);
+
+// The command that goes on with a campaign folder, "attest triage DIR", with the subject where it is a path.
+std::string triage_line(const std::filesystem::path& folder, std::string_view subject);
 
 // The command that shows a finding again: replay of its file, or check --problem where none was written.
 std::string rerun_line(const engine::Summary& summary, const engine::Finding& finding);

@@ -123,7 +123,7 @@ Exit Grade::exit() const noexcept {
   const bool all_found = std::ranges::all_of(
       faults, [](const FaultGrade& fault) { return std::ranges::all_of(fault.hunts, &Hunt::found); });
   if (blamed || !all_found) return Exit::found;
-  return faults.empty() ? Exit::internal : Exit::held;
+  return interrupted ? Exit::interrupted : Exit::held;
 }
 
 Grade run_grade(const GradeOptions& options) {

@@ -165,8 +165,8 @@ struct Grade {
   // Problems to the first detection, of all hunts; a hunt that found nothing counts as infinite. NaN of none.
   [[nodiscard]] double median_problems() const;
   [[nodiscard]] double worst_problems() const;
-  // 1 if some fault was not found from every seed or a conforming kernel was blamed; 3 if it was interrupted before the
-  // first fault was graded; else 0.
+  // 1 if some fault was not found from every seed or a conforming kernel was blamed; else 130 if a signal
+  // ended it.
   [[nodiscard]] Exit exit() const noexcept;
 };
 

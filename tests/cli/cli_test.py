@@ -17,7 +17,7 @@ class Stdout(Cli):
     def into(self, redirection, *words):
         line = 'attest="$1"; shift; "$attest" "$@" ' + redirection
         return subprocess.run(["bash", "-c", line, "-", self.program, *map(str, words)], cwd=self.cwd, capture_output=True,
-                              text=True, timeout=120)
+                              text=True, timeout=600)
 
     def test_what_cannot_be_printed_is_no_success(self):
         check = ("check", "fault:scale-twice", "--cases", 50, "--jobs", 1)
@@ -224,6 +224,37 @@ class Campaigns(Cli):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(list((self.cwd / "attest-out" / "builtin-fused").iterdir())), 1)
 
+    def test_campaigns_of_one_second_have_folders_of_their_own(self):
+        words = [self.program, "fuzz", "--cases", "1", "--seed", "3", "--jobs", "1"]
+        started = [subprocess.Popen(words, cwd=self.cwd, stdout=subprocess.DEVNULL) for _ in range(6)]
+        self.assertEqual([one.wait(timeout=300) for one in started], [0] * 6)
+        folders = list((self.cwd / "attest-out" / "builtin-fused").iterdir())
+        self.assertEqual(len(folders), 6)
+        self.assertTrue(all((folder / "summary.json").is_file() for folder in folders))
+
+    def ended_by_ctrl_c(self, *words):
+        """Its status and the summary that it wrote, ended once its folder holds a problem."""
+        process = subprocess.Popen([self.program, "fuzz", *words, "--forever", "-o", "out", "--json", "out.json"], cwd=self.cwd,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        progress = self.cwd / "out" / "progress.jsonl"
+        before = progress.stat().st_size if progress.exists() else 0
+        while not progress.exists() or progress.stat().st_size == before:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        return process.wait(timeout=300), json.loads((self.cwd / "out.json").read_text())
+
+    def test_after_ctrl_c_a_folder_goes_on_with_its_seed(self):
+        status, first = self.ended_by_ctrl_c("builtin:fused")
+        self.assertEqual((status, first["exit"], first["interrupted"]), (130, 130, True))
+        status, second = self.ended_by_ctrl_c("builtin:fused")
+        self.assertEqual((status, second["seed"], second["earlier_cases"]), (130, first["seed"], first["cases"]))
+
+    def test_ctrl_c_after_a_finding_is_status_1(self):
+        status, _ = self.ended_by_ctrl_c("fault:scale-twice")
+        while status == 130:  # before the first failure
+            status, _ = self.ended_by_ctrl_c("fault:scale-twice")
+        self.assertEqual(status, 1)
+
     def test_known_buckets_do_not_fail_the_run(self):
         self.reproducer()
         done = self.attest("check", "fault:scale-twice", "--cases", 40, "--continue-after-failure", "--known", "corpus",
@@ -279,7 +310,7 @@ class Campaigns(Cli):
                                    stderr=subprocess.DEVNULL, text=True)
         time.sleep(1.5)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=600)
         self.assertEqual(process.returncode, 0)
         self.assertIn("interrupted", out)
 

@@ -19,7 +19,7 @@ class Cli(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def attest(self, *words, params=None, timeout=120):
+    def attest(self, *words, params=None, timeout=600):
         env = {k: v for k, v in os.environ.items() if k != "ATTEST_PARAMS"} | {"XDG_STATE_HOME": str(self.cwd / "state")}
         if params is not None:
             env["ATTEST_PARAMS"] = params

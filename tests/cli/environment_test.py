@@ -43,7 +43,7 @@ class Environment(unittest.TestCase):
         self.cwd = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.cwd, True)
 
-    def attest(self, *words, largest_file=None, env=(), timeout=120, before=None):
+    def attest(self, *words, largest_file=None, env=(), timeout=600, before=None):
         def limit():
             if largest_file is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
@@ -159,7 +159,7 @@ class Signals(Environment):
         for i, number in enumerate(signals):
             time.sleep(0 if at_once and i > 0 else 1.5)
             process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=600)
         return process.returncode, out, json.loads((self.cwd / "out.json").read_text())
 
     def test_every_signal_that_asks_for_the_end_ends_with_the_summary(self):

@@ -157,7 +157,7 @@ class Grade(unittest.TestCase):
             status, out, _ = interrupt(running, "(3 of ")
             told = json.loads((folder / "g.json").read_text())
             picture = (folder / "g.svg").read_text()
-        self.assertEqual((status, told["exit"]), (0, 0), out)
+        self.assertEqual((status, told["exit"]), (130, 130), out)
         self.assertTrue(told["interrupted"])
         whole, asked = len(told["faults"]), told["faults_asked"]
         self.assertTrue(2 <= whole < asked, f"{whole} of {asked}")
@@ -186,7 +186,7 @@ class Grade(unittest.TestCase):
                 told = json.loads((Path(name) / "g.json").read_text())
                 if told["rules"]:
                     break
-        self.assertEqual(status, 0, out)
+        self.assertEqual(status, 130, out)
         problems = told["rules"][0]["problems"]
         self.assertTrue(0 < problems < 400, problems)
         self.assertIn(f"rules on {problems} of 400 plain problems and 0 of 400 of the domain", out)
@@ -203,9 +203,9 @@ class Grade(unittest.TestCase):
             status, out, err = interrupt(running, "(1 of ")
             told = json.loads((Path(name) / "g.json").read_text())
             ElementTree.parse(Path(name) / "g.svg")
-        self.assertEqual((status, out), (3, ""))
+        self.assertEqual((status, out), (130, ""))
         self.assertEqual(err, "attest: interrupted before all of one fault was measured: there is nothing to tell\n")
-        self.assertEqual((told["faults"], told["interrupted"], told["worst_problems"], told["exit"]), ([], True, "nan", 3))
+        self.assertEqual((told["faults"], told["interrupted"], told["worst_problems"], told["exit"]), ([], True, "nan", 130))
 
     def test_a_fault_that_is_not_found_is_status_1(self):
         # Accumulating weights times values in f16 is what f16-acc16 promises.

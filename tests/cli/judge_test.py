@@ -29,7 +29,7 @@ class Cli(unittest.TestCase):
 
     def attest(self, *words):
         env = {k: v for k, v in os.environ.items() if k != "ATTEST_PARAMS"}
-        return subprocess.run([ATTEST, *map(str, words)], cwd=self.cwd, env=env, capture_output=True, text=True, timeout=120)
+        return subprocess.run([ATTEST, *map(str, words)], cwd=self.cwd, env=env, capture_output=True, text=True, timeout=600)
 
     def gives(self, status, *words, says=()):
         done = self.attest(*words)

@@ -137,13 +137,13 @@ class Merge(Cli):
 
     def test_shards_that_are_missing_or_came_less_far_are_told(self):
         one, two, three = self.shards(3)
-        self.assertIn("1 of 3 shards are missing: 2", self.done("merge", one, three, "-o", "part").stdout)
+        self.assertIn("1 of 3 shards are missing: 2", self.done("merge", one, three, "-o", "part", status=5).stdout)
         self.refused(*self.words("part"), says=["holds another campaign"])
         self.assertIn("has not come to its end", self.done("report", "part", "-o", "-").stdout)
         self.refused("merge", "part", two, "-o", "u", says=["is a union already"])
         self.CASES = 90
         self.done(*self.words("short", "--shard", "2/3"), status=1)
-        self.assertIn("came to different cases: 91 is the first that is missing", self.done("merge", one, "short", three, "-o", "uneven").stdout)
+        self.assertIn("came to different cases: 91 is the first that is missing", self.done("merge", one, "short", three, "-o", "uneven", status=5).stdout)
 
     def corpora(self):
         for seed, name in ((1, "a"), (2, "b")):

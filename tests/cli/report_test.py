@@ -303,7 +303,7 @@ def look(page, width, dark):
         Path(folder, "frame.html").write_text(frame + """<script>onload = () => document.title = document.querySelector('iframe').contentDocument.title</script>""")
         done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", f"--user-data-dir={folder}/profile",
                                f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=5000", "--window-size=1400,1000",
-                               "--dump-dom", f"file://{folder}/frame.html"], capture_output=True, text=True, timeout=120)
+                               "--dump-dom", f"file://{folder}/frame.html"], capture_output=True, text=True, timeout=600)
         return json.loads(re.search(r"<title>(.*?)</title>", done.stdout)[1].replace("&quot;", '"'))
 
 

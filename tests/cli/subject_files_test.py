@@ -49,7 +49,7 @@ class Files(unittest.TestCase):
         env = {k: v for k, v in os.environ.items() if k != "ATTEST_PARAMS"}
         env.update(XDG_STATE_HOME=str(self.top / state), ATTEST_PYTHON=PYTHON)
         return subprocess.run([ATTEST, *map(str, words)], cwd=cwd or self.cwd, env=env, capture_output=True, text=True,
-                              timeout=120)
+                              timeout=600)
 
     def fails(self):
         done = self.attest("check", "kernels.py", "--problem", PROBLEM, "--property", "policy-bound", "--corpus", "out/corpus",
@@ -62,6 +62,20 @@ class Files(unittest.TestCase):
 
 
 class Replay(Files):
+    def test_the_next_step_of_a_union_runs_as_printed(self):
+        for index in (1, 2):
+            done = self.attest("fuzz", "kernels.py", "--seed", 9, "--cases", 40, "--shard", f"{index}/2", "-o", f"part {index}")
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        merged = self.attest("merge", "part 1", "part 2", "-o", "both parts").stdout
+        line = re.search(r"attest (triage .*) tells what they come down to", merged).group(1)
+        again = self.attest(*shlex.split(line))
+        self.assertEqual(again.returncode, 1, again.stdout + again.stderr)
+        self.assertIn("kernels.py: 1 defect in ", again.stdout)
+
+    def test_an_entry_names_its_processor(self):
+        entry = self.fails()
+        self.assertIn(os.uname().machine, json.loads(entry.read_text())["processor"].split())
+
     def test_an_entry_names_its_script_and_replay_finds_it(self):
         entry = self.fails()
         told = json.loads(entry.read_text())
@@ -110,7 +124,7 @@ class Replay(Files):
 
 class Export(Files):
     def run_script(self, script):
-        return subprocess.run([PYTHON, script], cwd="/", capture_output=True, text=True, timeout=60)
+        return subprocess.run([PYTHON, script], cwd="/", capture_output=True, text=True, timeout=600)
 
     def exported(self, *words):
         done = self.attest("export", *words, "--to", "python", "-o", "repro/script.py")

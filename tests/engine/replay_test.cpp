@@ -6,6 +6,7 @@
 
 #include "engine/campaign.hpp"
 #include "engine/file.hpp"
+#include "engine/processor.hpp"
 #include "fake_subject.hpp"
 #include "subjects/builtin.hpp"
 #include "temporary_folder.hpp"
@@ -61,6 +62,34 @@ TEST_F(Replay, AMendedSubjectIsReported) {
   const ReplayReport report = run([](const Entry&) { return builtin_subject("builtin:fused", {}); });
   EXPECT_EQ(report.mended, 1);
   EXPECT_EQ(report.exit(false), Exit::found);
+}
+
+// What passes on a processor without the instructions that showed it tells nothing; on one that has them all it is mended.
+TEST_F(Replay, AFailureOfAnotherProcessorIsNotCalledMended) {
+  const Resolve sound = [](const Entry&) { return builtin_subject("builtin:fused", {}); };
+  entry.processor = processor() + " an_instruction_of_another_machine";
+  write_entry(entry, folder.path());
+  const ReplayReport elsewhere = run(sound);
+  EXPECT_EQ(elsewhere.not_here, 1);
+  EXPECT_EQ(elsewhere.mended, 0);
+  EXPECT_EQ(elsewhere.exit(true), Exit::held);
+  EXPECT_EQ(elsewhere.exit(false), Exit::no_subject);  // nothing else ran
+  EXPECT_NE(results[0].sentence.find("an_instruction_of_another_machine"), std::string::npos) << results[0].sentence;
+  EXPECT_EQ(run().as_expected, 1);  // it fails here too
+
+  entry.processor = processor();
+  write_entry(entry, folder.path());
+  EXPECT_EQ(run(sound).mended, 1);
+}
+
+TEST(Processor, WordsThatAreMissingAreNamedInOrder) {
+  EXPECT_EQ(lacking("x86_64 avx2 amx_bf16", "x86_64 fma avx2 avx512f"), "amx_bf16");
+  EXPECT_EQ(lacking("aarch64 sve bf16", "x86_64 avx2"), "aarch64 sve bf16");
+  EXPECT_EQ(lacking("", "x86_64"), "");
+  EXPECT_EQ(lacking(processor(), processor()), "");
+  EXPECT_TRUE(is_processor(processor()));
+  EXPECT_FALSE(is_processor("x86_64\navx2"));
+  EXPECT_FALSE(is_processor("../etc"));
 }
 
 TEST_F(Replay, UnderExpectPassAFailureIsUnexpectedUntilItIsMended) {

@@ -87,7 +87,7 @@ def draw_layer_norm(source):
 def check(attest, library, words, describe, options):
     env = dict(os.environ, ATTEST_PROTOTYPE=words, ATTEST_PROTOTYPE_DESCRIBE=json.dumps(describe))
     run = subprocess.run([attest, "check", str(library), "--in-process", "--jobs", "1", "--json", "-", *options], env=env, capture_output=True,
-                         text=True, timeout=1200)
+                         text=True, timeout=6000)
     try:
         return json.loads(run.stdout)
     except json.JSONDecodeError:

@@ -92,7 +92,7 @@ class RunScript(unittest.TestCase):
         self.calls.write_text("")
         os.chmod(self.calls, 0o666)
         process = self.start(*arguments, **options)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
         return process.returncode, out, err, [c.split()[0] for c in self.calls.read_text().splitlines()]
 
     def test_verb_passes_through_and_set_up_talks_on_stderr_alone(self):
@@ -133,7 +133,7 @@ class RunScript(unittest.TestCase):
         (self.house / "ninja-slow").touch()
         self.calls.write_text("")
         processes = [self.start("fuzz", str(i)) for i in range(3)]
-        outs = [p.communicate(timeout=60)[0] for p in processes]
+        outs = [p.communicate(timeout=600)[0] for p in processes]
         self.assertEqual(outs, [f"attest fuzz {i}\npython none\n" for i in range(3)])
         self.assertEqual(self.calls.read_text().split("\n")[0][:5], "cmake")
         self.assertEqual(self.calls.read_text().count("ninja "), 1)
@@ -220,7 +220,7 @@ class RunScript(unittest.TestCase):
         process = subprocess.Popen([str(self.house / "run"), "fuzz"], env=environment, cwd=self.folder.name,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs)
         os.close(theirs)
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
         text = os.read(ours, 1 << 16).decode()
         os.close(ours)
         self.assertIn("\r\033[Krun: building attest ... [3/9] core/sub/a.cpp, ", text)
@@ -232,7 +232,7 @@ class RunScript(unittest.TestCase):
         time.sleep(0.5)
         process.kill()
         begin = time.monotonic()
-        process.communicate(timeout=60)  # until nobody has its stderr open
+        process.communicate(timeout=600)  # until nobody has its stderr open
         self.assertLess(time.monotonic() - begin, 4)
 
     def test_help_needs_nothing(self):

@@ -112,7 +112,7 @@ class Campaigns(unittest.TestCase):
                 seen = json.loads(file.read_text())["seen"]["witness"]
                 done = attest("export", str(file), "--to", "python", "--subject", subject, "-o", "script.py")
                 self.assertEqual(done.returncode, 0, done.stderr)
-                shown = subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=60).stdout
+                shown = subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=600).stdout
                 got = dict(line.split(" ", 1) for line in shown.splitlines() if line.startswith(("expected", "got")))
                 self.assertAlmostEqual(float(got["got"]), float(seen["got"]), delta=1e-6 * abs(float(seen["got"])))
                 self.assertFalse(seen["lo"] <= float(got["got"]) <= seen["hi"])
