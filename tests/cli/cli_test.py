@@ -305,15 +305,6 @@ class Campaigns(Cli):
         self.assertEqual((kinds[0], kinds[-1]), ("start", "end"))
         self.assertLess(kinds.index("failure"), kinds.index("finding"))
 
-    def test_interrupt_ends_with_the_summary(self):
-        process = subprocess.Popen([self.program, "fuzz", "--forever", "--jobs", "2"], cwd=self.cwd, stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL, text=True)
-        time.sleep(1.5)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=600)
-        self.assertEqual(process.returncode, 0)
-        self.assertIn("interrupted", out)
-
 
 class Corpus(Cli):
     def test_replay_gives_what_is_expected(self):
