@@ -69,9 +69,10 @@ bool exact_factor(double factor, Format format) {
   return is(factor) && is(1 / factor);
 }
 
-// Whether q or k enters a product as it is: also `folded`, with each of these factors.
-bool enters(const Contents& contents, const std::vector<double>& folded, const Policy& policy) {
+// Whether q or k enters a product as it is: also `folded`, with each of these factors. Where `flushed`, subnormal inputs may be 0.
+bool enters(const Contents& contents, const std::vector<double>& folded, const Policy& policy, bool flushed) {
   if (!contents.finite || !fits(contents.all, policy[Stage::operand])) return false;
+  if (flushed && !fits(contents.all, policy[Stage::storage])) return false;
   return std::ranges::all_of(folded, [&](double factor) {
     const Grid carries = scaled(contents.all, factor);
     return fits(contents.all, policy[Stage::scale]) && fits(carries, policy[Stage::scale]) &&
@@ -101,7 +102,7 @@ Exact what_is_exact(const Contract& contract, const Inputs& inputs) {
     if (how.fold_k) into_k.push_back(sigma);
     if (how.fold_sqrt && inputs.scale > 0)
       for (std::vector<double>* into : {&into_q, &into_k}) into->push_back(root);
-    if (!enters(q, into_q, policy) || !enters(k, into_k, policy)) return {};
+    if (!enters(q, into_q, policy, how.flush_to_zero) || !enters(k, into_k, policy, how.flush_to_zero)) return {};
     if (q.all.top > 0 && k.all.top > 0)
       raw = {q.all.step + k.all.step, std::min(q.largest_sum * k.all.top, q.all.top * k.largest_sum)};
     z = scaled(raw, sigma);

@@ -88,6 +88,7 @@ class Scores {
   // Whether elements enter a product as they are, also where they carry the scale.
   [[nodiscard]] bool enters(const Rows& rows, bool scaled) const {
     const Multiples& elements = rows.elements;
+    if (how_.flush_to_zero && !fit(elements, {Stage::storage})) return false;  // flushed as they are read
     return fit(elements, {Stage::operand}) && (!(scaled || roots_) || fit(elements, {Stage::scale})) &&
            (!scaled || fit(elements.times(sigma_), {Stage::operand, Stage::scale})) &&
            (!roots_ || fit(elements.times(std::sqrt(sigma_)), {Stage::operand, Stage::scale}));

@@ -98,6 +98,28 @@ TEST(Exact, NoNumberIsSubnormal) {
           .arguments = false});
 }
 
+// Flush-to-zero reads what is subnormal in storage as 0, however many such numbers the operand's format holds.
+TEST(Exact, SubnormalInputsMayBeFlushedAsTheyAreRead) {
+  const std::string flushing = R"({"exp2":false,"lse_merge":"none","lazy":0,"flush_to_zero":true})";
+  const auto with = [](const char* policy, const std::string& contract, const char* problem, double q, double k,
+                       bool exact) {
+    expect({.policy = policy,
+            .contract = contract,
+            .problem = problem,
+            .q = q,
+            .k = {{k, 0}, {0, k}},
+            .scores = exact,
+            .arguments = exact});
+  };
+  const char* const f16 = "dtype=f16 scale=1";
+  with("f16,operand=f32", flushing, f16, 0x1p15, 0x1p-14, true);
+  with("f16,operand=f32", flushing, f16, 0x1p15, 0x1p-20, false);
+  with("f16,operand=f32", flushing, f16, 0x1p-20, 0x1p15, false);
+  with("f16,operand=f32", strict, f16, 0x1p15, 0x1p-20, true);
+  with("f32,operand=f64,scale=f64", flushing, "dtype=f32 scale=1", 0x1p126, 0x1p-131, false);
+  with("f32,operand=f64,scale=f64", strict, "dtype=f32 scale=1", 0x1p126, 0x1p-131, true);
+}
+
 TEST(Exact, TheScaleIsAPowerOfTwoAndItsRootWhereThatIsFolded) {
   const auto with = [](const char* scale, bool exact, const char* fold) {
     expect({.contract = std::string(R"({"exp2":false,"lse_merge":"none","lazy":0,"fold":)") + fold + "}",
