@@ -264,6 +264,18 @@ bool Interval::is_beta(double got, const Rounding& round) const {
   return beta_may_flush && got == 0;
 }
 
+Wide least_scale(const Numbers& m, const RowBounds& row, const Element& e, bool products) {
+  const Wide gamma = std::fabs(e.has_gamma ? m.gamma_offset + static_cast<Wide>(e.gamma) : 1);
+  if ((m.form != NormForm::weighted_scale && m.form != NormForm::folded) || gamma == 0) return no_end;
+  const Wide root = std::max<Wide>(0, 1 - both<Wide>(m.root, compounded(4, m.affine.u)));
+  const Wide scale = root * gamma / std::sqrt(row.hi + m.epsilon_hi);
+  if (!products || m.form != NormForm::folded) return scale;
+  Wide factor = 1;
+  if (e.x != 0) factor = std::min(factor, std::fabs(e.x) - e.error - row.ed);
+  if (row.mean != 0 || row.dm != 0) factor = std::min(factor, std::fabs(row.mean) - row.dm);
+  return scale * std::max<Wide>(0, factor);
+}
+
 Interval interval_of(const Numbers& numbers, const RowBounds& row, const Element& element) {
   return Builder(numbers, row, element)();
 }

@@ -27,4 +27,8 @@ struct Interval {
 
 Interval interval_of(const Numbers& numbers, const RowBounds& row, const Element& element);
 
+// The least that the magnitude of r gamma may be in the forms that make this product first, but for 0: it may be subnormal where out
+// is not. `products`: of its products with x and the mean as well, where the form has these. Infinite where there is none.
+Wide least_scale(const Numbers& numbers, const RowBounds& row, const Element& element, bool products);
+
 }  // namespace attest::oracle::layer_norm

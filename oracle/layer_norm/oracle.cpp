@@ -211,6 +211,13 @@ Interval LayerNormOracle::interval(Index row, Index column) {
   return interval_of(numbers_, statistics(), element(column, statistics().d[i]));
 }
 
+Wide LayerNormOracle::least_scale_of(Index row, Index column, bool products) {
+  enter(row);
+  if (!source_.finite || statistics().undetermined) return 0;
+  return least_scale(numbers_, statistics(), element(column, statistics().d[static_cast<std::size_t>(column)]),
+                     products);
+}
+
 const Statistics& LayerNormOracle::statistics() {
   if (!statistics_) statistics_ = std::make_unique<Statistics>(numbers_, source_);
   return *statistics_;

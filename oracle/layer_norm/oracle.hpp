@@ -69,6 +69,8 @@ class LayerNormOracle {
   // `beta_ok` and what comes with it is part of Interval.
   Interval interval(Index row, Index column);
   Outcome outcome(const Interval& interval, double got) const;
+  // least_scale() of an element; 0 where nothing is known of its row.
+  Wide least_scale_of(Index row, Index column, bool products);
   // The statistical tier (section 10), as oracle/oracle.hpp has it. `statistics` of judge() is filled in by all of it: T has no
   // second look.
   StatisticalEnclosure statistical_enclosure(Index row, Index column, double lambda);

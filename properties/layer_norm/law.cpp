@@ -11,6 +11,10 @@ bool Open::operator()(Index row, Index column) {
          interval.enclosure.expect != oracle::Expect::number;
 }
 
+bool Open::scale_may_be_subnormal(Index row, Index column, bool products) {
+  return oracle_.least_scale_of(row, column, products) < smallest_normal(affine_);
+}
+
 Verdict compare_exactly(const Tensor& out, Index rows, Index hidden, const Expected& expected, std::string note) {
   Counts counts;
   for (Index row = 0; row < rows; ++row)

@@ -55,10 +55,15 @@ const Law* find_law(std::string_view name) noexcept;
 // Whether a kernel may give NaN, an infinity or anything for this element of `inputs`: then no law speaks of it.
 class Open {
  public:
-  Open(const Trial& trial, const Inputs& inputs) : oracle_(trial.contract, trial.problem, inputs) {}
+  Open(const Trial& trial, const Inputs& inputs)
+      : affine_(trial[Stage::affine]), oracle_(trial.contract, trial.problem, inputs) {}
   [[nodiscard]] bool operator()(Index row, Index column);
+  // Whether r gamma, where the contract's form makes that first, may be a subnormal number, whose bits a power of two does not keep.
+  // `products`: or one of its products with x and the mean.
+  [[nodiscard]] bool scale_may_be_subnormal(Index row, Index column, bool products);
 
  private:
+  Format affine_;
   oracle::layer_norm::LayerNormOracle oracle_;
 };
 

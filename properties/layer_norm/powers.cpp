@@ -1,8 +1,10 @@
 // Powers of two: significands stay as they are.
 //
 // scaled: f(2^k x, 4^k epsilon) = f(x, epsilon) where nothing under- or overflows: numbers of 2^-10 to 2^15, or 0, statistics and all
-// that follows in f32 or f64, and a reciprocal root made of a root and a division, which 4^k leaves as it is.
-// params-scaled: f(x, 2^k gamma, 2^k beta) = 2^k f(x, gamma, beta) where gamma, beta and out are normal numbers.
+// that follows in f32 or f64, a reciprocal root made of a root and a division, which 4^k leaves as it is, and a normal r gamma where
+// the form makes that first.
+// params-scaled: f(x, 2^k gamma, 2^k beta) = 2^k f(x, gamma, beta) where gamma, beta and out are normal numbers, and so are r gamma
+// and its products with x and the mean where the form makes these first.
 #include "core/rng.hpp"
 #include "properties/layer_norm/laws.hpp"
 #include "properties/layer_norm/preconditions.hpp"
@@ -67,6 +69,8 @@ Verdict check_scaled(const Trial& trial) {
       out, trial.problem.rows, trial.problem.hidden,
       [&](Index row, Index column) -> std::optional<double> {
         if (open(row, column) || other_open(row, column)) return std::nullopt;
+        for (Open* const call : {&open, &other_open})
+          if (call->scale_may_be_subnormal(row, column, false)) return std::nullopt;
         return trial.out.at(row, column);
       },
       "x is 2^k times what it was and epsilon 4^k times: out must stay");
@@ -101,6 +105,8 @@ Verdict check_params_scaled(const Trial& trial) {
       [&](Index row, Index column) -> std::optional<double> {
         const double was = std::fabs(trial.out.at(row, column));
         if (!(was >= least && was <= most) || open(row, column) || other_open(row, column)) return std::nullopt;
+        for (Open* const call : {&open, &other_open})
+          if (call->scale_may_be_subnormal(row, column, true)) return std::nullopt;
         return trial.out.at(row, column) * factor;
       },
       "gamma and beta are twice or half what they were, and so must out be");
