@@ -109,9 +109,17 @@ std::vector<Index> attended(const mha::Call& call, Index b, Index h, Index i) {
   return keys;
 }
 
-bool may_be_nan(const mha::Contract& contract) {
-  const EmptyRow promised = contract.attention.empty_row;
-  return promised == EmptyRow::unspecified || promised == EmptyRow::nan;
+// The mean of no values is none.
+bool may_be_nan(const mha::Contract& contract) { return contract.attention.empty_row != EmptyRow::zero; }
+
+// Whether so many weights of exp of less than any number of softmax, of values no larger than `most`, leave the sum of weights 1 and
+// that of values `v`, in any order and wherever they are divided: exp may be off by ulps of a subnormal number.
+bool is_alone(const Policy& policy, const Arithmetic& how, double count, double most, double v) {
+  const Format softmax = policy[Stage::softmax], pv = policy[Stage::pv];
+  const double others = count * std::ldexp(how.exp_rel > 0 ? 1 : std::max(how.exp_ulp, 1.0), min_exponent(softmax));
+  if (others > std::ldexp(1.0, -precision(softmax) - 2)) return false;
+  if (v == 0) return others * most < std::ldexp(0.5, min_exponent(policy[Stage::output]));
+  return others * most <= std::ldexp(1.0, std::ilogb(v) - precision(pv) - 2);
 }
 
 // Every element that `head_value` and the projection leave exact; a call goes one way, so that one that fits is enough.
@@ -194,41 +202,48 @@ Verdict uniform(const BlockTrial& trial) {
 
 Verdict selection(const BlockTrial& trial) {
   const double scale = trial.problem().effective_scale(), lazy = trial.contract.attention.lazy_nats();
-  return compare(trial, "one score stands far above the rest: its value, projected",
-                 [&](const Expected& expected, const std::vector<Index>& keys, Index b, Index kv,
-                     Index n) -> std::optional<double> {
-                   const Policy& policy = expected.policy();
-                   const double far = policy[Stage::softmax] == Format::f64 ? 800 : 128 + lazy;
-                   if (keys.empty() || scale < far || !oracle::is_power_of_two(scale)) return {};
-                   double best = -std::numeric_limits<double>::infinity();
-                   Index at = -1;
-                   for (const Index j : keys) {
-                     const auto key = expected.key(b * expected.tokens() + j, kv * expected.head_dim());
-                     if (!key) return {};
-                     if (*key > best) {
-                       best = *key;
-                       at = j;
-                     }
-                   }
-                   // A score of 0 stays one in any unit, and no product on the way overflows, wherever the scale is folded in.
-                   double most = 1;
-                   for (Index j = 0; j < expected.tokens(); ++j)
-                     for (Index c = 0; c < expected.head_dim(); ++c) {
-                       const auto key = expected.key(b * expected.tokens() + j, kv * expected.head_dim() + c);
-                       if (!key) return {};
-                       most = std::max(most, std::fabs(*key));
-                     }
-                   for (const Stage stage : {Stage::scale, Stage::qk, Stage::score, Stage::softmax, Stage::operand})
-                     if (most * scale * 1.5 >= largest_finite(policy[stage])) return {};
-                   if (best != 0) return {};
-                   const auto v = expected.value(b * expected.tokens() + at, n);
-                   if (!v || round_to(policy[Stage::operand], *v) != *v) return {};
-                   // Beside a value of 0 the other weights may show, if they are but tiny.
-                   if (*v == 0 && min_exponent(policy[Stage::output]) < -100) return {};
-                   ExactSum sum(policy[Stage::pv]);
-                   sum.add(*v);
-                   return sum.value();
-                 });
+  return compare(
+      trial, "one score stands far above the rest: its value, projected",
+      [&](const Expected& expected, const std::vector<Index>& keys, Index b, Index kv,
+          Index n) -> std::optional<double> {
+        const Policy& policy = expected.policy();
+        const double far = policy[Stage::softmax] == Format::f64 ? 800 : 128 + lazy;
+        if (keys.empty() || scale < far || !oracle::is_power_of_two(scale)) return {};
+        double best = -std::numeric_limits<double>::infinity();
+        Index at = -1;
+        for (const Index j : keys) {
+          const auto key = expected.key(b * expected.tokens() + j, kv * expected.head_dim());
+          if (!key) return {};
+          if (*key > best) {
+            best = *key;
+            at = j;
+          }
+        }
+        // A score of 0 stays one in any unit, and no product on the way overflows, wherever the scale is folded in.
+        double most = 1;
+        for (Index j = 0; j < expected.tokens(); ++j)
+          for (Index c = 0; c < expected.head_dim(); ++c) {
+            const auto key = expected.key(b * expected.tokens() + j, kv * expected.head_dim() + c);
+            if (!key) return {};
+            most = std::max(most, std::fabs(*key));
+          }
+        for (const Stage stage : {Stage::scale, Stage::qk, Stage::score, Stage::softmax, Stage::operand})
+          if (most * scale * 1.5 >= largest_finite(policy[stage])) return {};
+        if (best != 0) return {};
+        const auto v = expected.value(b * expected.tokens() + at, n);
+        if (!v || round_to(policy[Stage::operand], *v) != *v) return {};
+        double largest = 0;
+        for (const Index j : keys) {
+          const auto other = expected.value(b * expected.tokens() + j, n);
+          if (!other) return {};
+          largest = std::max(largest, std::fabs(*other));
+        }
+        if (!is_alone(policy, trial.contract.attention.arithmetic, static_cast<double>(keys.size()), largest, *v))
+          return {};
+        ExactSum sum(policy[Stage::pv]);
+        sum.add(*v);
+        return sum.value();
+      });
 }
 
 }  // namespace attest::properties::block

@@ -42,7 +42,9 @@ double Attention::quotient(double values, double sum, int side) const {
   const bool holds = s_.softmax.precision >= s_.pv.precision && s_.softmax.least <= s_.pv.least;
   Format format = s_.narrow_division || !holds ? s_.pv : s_.softmax;
   if (std::isinf(nearest(sum, format)) && std::isfinite(sum)) format = formats[4];
-  double result = divide(values, nearest(sum, format), side, format);
+  const double reciprocal = s_.reciprocal_sum ? exact_quotient(1, sum, s_.softmax) : 0;
+  double result = reciprocal >= s_.softmax.normal ? multiply(values, reciprocal, format)
+                                                  : divide(values, nearest(sum, format), side, format);
   if (s_.flush & flush_sums) result = flushed(result, format);
   return nearest(result, is_f64(format) ? s_.pv : format);
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "block.hpp"
 #include "row.hpp"
 
 namespace {
@@ -99,6 +100,17 @@ int attention(void*, const attest_attention* call, char* message, std::size_t si
   }
 }
 
+int mha(void*, const attest_mha* call, char* message, std::size_t size) {
+  try {
+    if (attend_block(*call, subject().scheme)) return ATTEST_DONE;
+    std::snprintf(message, size, "no order of the declared chain sums so many terms");
+    return ATTEST_UNSUPPORTED;
+  } catch (const std::exception& error) {
+    std::snprintf(message, size, "%s", error.what());
+    return ATTEST_ERROR;
+  }
+}
+
 int open_subject(void*, const char*, char* message, std::size_t size) {
   if (subject().error.empty()) return ATTEST_DONE;
   std::snprintf(message, size, "%s", subject().error.c_str());
@@ -126,6 +138,7 @@ const attest_subject* attest_plugin(uint32_t abi, size_t* count) {
   table.describe = self.describe.c_str();
   table.open = open_subject;
   table.attention = attention;
+  table.mha = mha;
   *count = 1;
   return &table;
 }

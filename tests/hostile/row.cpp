@@ -77,12 +77,14 @@ int Attention::side(Side which, const Work& work, std::size_t key) const {
       return (mixed(work.random + key) & 1) != 0 ? 1 : -1;
     case Side::mean:
       return work.head.width != 0 && work.head.v[key * work.head.width + work.column] < work.mean ? -1 : 1;
+    case Side::goal:
+      return work.row.key_sides.empty() ? 1 : work.row.key_sides[key];
   }
   return 0;
 }
 
 /// Of a number that may be negative: up is away from zero, so that signs stay symmetric; mean is up in value.
-int Attention::side_of_value(Side which, double value, std::size_t column) const {
+int Attention::side_of_value(Side which, double value, std::size_t column, std::span<const int> goals) const {
   const int away = value < 0 ? -1 : 1;
   switch (which) {
     case Side::nearest:
@@ -97,6 +99,8 @@ int Attention::side_of_value(Side which, double value, std::size_t column) const
       return (mixed(s_.seed + column) & 1) != 0 ? away : -away;
     case Side::mean:
       return 1;
+    case Side::goal:
+      return goals.empty() ? 1 : goals[column];
   }
   return 0;
 }
@@ -116,7 +120,7 @@ std::vector<std::vector<std::size_t>> Attention::tiles(const Work& work) const {
   return result;
 }
 
-double Attention::sum_weights(std::span<const double> weights, const double* start) const {
+double Attention::sum_weights(std::span<const double> weights, const double* start, int goal) const {
   std::vector<const double*> rows(weights.size());
   for (std::size_t t = 0; t < rows.size(); ++t) rows[t] = &weights[t];
   // The sum's order goes by what it adds, so that the weights stand as coefficients.
@@ -126,7 +130,7 @@ double Attention::sum_weights(std::span<const double> weights, const double* sta
   double sum = 0;
   std::vector<double> entering(weights.size());
   for (std::size_t t = 0; t < weights.size(); ++t) entering[t] = nearest(weights[t], s_.softmax);
-  sum_(entering, one, 1, start, &sum, 0);
+  sum_(entering, one, 1, start, &sum, 0, std::span<const int>(&goal, 1));
   return sum;
 }
 
@@ -134,7 +138,7 @@ void Attention::sum_up(Work& work, std::span<const std::size_t> keys, std::span<
                        const double* start, double* out) const {
   std::vector<const double*> rows(keys.size());
   for (std::size_t t = 0; t < keys.size(); ++t) rows[t] = work.values[keys[t]];
-  product_(weights, rows, work.head.width, start, out, work.column);
+  product_(weights, rows, work.head.width, start, out, work.column, work.row.column_sides);
 }
 
 void Attention::take_tile(Work& work, const std::vector<std::size_t>& tile, Part& part) const {
@@ -172,11 +176,11 @@ void Attention::take_tile(Work& work, const std::vector<std::size_t>& tile, Part
     added[t] = !s_.sum_rounded ? w : s_.sum_operand ? weights[t] : nearest(w, s_.weights);
   }
   if (first || s_.add_to_running) {
-    part.sum = sum_weights(added, first ? nullptr : &part.sum);
+    part.sum = sum_weights(added, first ? nullptr : &part.sum, work.row.sum_side);
     std::vector<double> start = part.values;
     sum_up(work, keys, weights, first ? nullptr : start.data(), part.values.data());
   } else {
-    part.sum = sum_.sum(part.sum, sum_weights(added, nullptr));
+    part.sum = sum_.sum(part.sum, sum_weights(added, nullptr, work.row.sum_side));
     std::vector<double> own(work.head.width);
     sum_up(work, keys, weights, nullptr, own.data());
     for (std::size_t c = 0; c < own.size(); ++c) part.values[c] = product_.sum(part.values[c], own[c]);
@@ -235,16 +239,17 @@ Attention::Part Attention::merge_flat(const Work& work, std::vector<Part>& parts
     rows[i] = parts[i].values.data();
   }
   Part all;
-  all.sum = sum_weights(weights, nullptr);
+  all.sum = sum_weights(weights, nullptr, work.row.sum_side);
   all.lse = add(largest, logarithm(all.sum), s_.softmax);
   if (s_.merge_weights_lse)
     for (std::size_t i = 0; i < parts.size(); ++i)
       weights[i] = merged_weight(parts[i].lse, all.lse, side(s_.exp_side, work, i % work.head.keys));
   all.values.resize(work.head.width);
-  product_(weights, rows, work.head.width, nullptr, all.values.data(), work.column);
+  product_(weights, rows, work.head.width, nullptr, all.values.data(), work.column, work.row.column_sides);
   if (!s_.merge_weights_lse)
     for (std::size_t c = 0; c < all.values.size(); ++c)
-      all.values[c] = quotient(all.values[c], all.sum, side_of_value(s_.div_side, all.values[c], c));
+      all.values[c] =
+          quotient(all.values[c], all.sum, side_of_value(s_.div_side, all.values[c], c, work.row.column_sides));
   return all;
 }
 
@@ -263,7 +268,7 @@ Attention::Part Attention::merge_chain(const Work& work, std::vector<Part>& part
     }
     for (std::size_t c = 0; c < all.values.size(); ++c) {
       double x = product_.sum(product_.times(mine, all.values[c]), product_.times(theirs, next.values[c]));
-      if (!s_.merge_weights_lse) x = quotient(x, sum, side_of_value(s_.div_side, x, c));
+      if (!s_.merge_weights_lse) x = quotient(x, sum, side_of_value(s_.div_side, x, c, work.row.column_sides));
       all.values[c] = nearest(x, s_.partial);
     }
     all.lse = lse;
@@ -274,8 +279,8 @@ Attention::Part Attention::merge_chain(const Work& work, std::vector<Part>& part
 /// Writes what was merged or is left to be divided, and returns the log-sum-exp in nats.
 double Attention::finish(const Work& work, Part& part, double* out) const {
   for (std::size_t c = 0; c < work.head.width; ++c) {
-    double x = nearest(part.values[c], s_.output);
-    if (s_.flush & flush_output) x = flushed(x, s_.output);
+    double x = options_.rounds_output ? nearest(part.values[c], s_.output) : part.values[c];
+    if (options_.rounds_output && (s_.flush & flush_output) != 0) x = flushed(x, s_.output);
     out[c] = x;
   }
   if (power_ == Power::none || power_ == Power::argument) return part.lse;
@@ -308,7 +313,10 @@ double Attention::attend(const Head& head, const Row& row, double* out) const {
   std::vector<const double*> rows(head.depth);
   for (std::size_t d = 0; d < head.depth; ++d) rows[d] = head.k.data() + d * head.keys;
   std::vector<double> dots(head.keys);
-  dot_(row.q, rows, head.keys, nullptr, dots.data(), 0);
+  std::vector<int> dot_sides = row.key_sides;
+  if (options_.scale < 0)
+    for (int& side : dot_sides) side = -side;
+  dot_(row.q, rows, head.keys, nullptr, dots.data(), 0, dot_sides);
   bool any = false;
   for (std::size_t j = 0; j < head.keys; ++j) {
     if (!row.open[j] && !s_.mask_added) continue;
@@ -351,7 +359,8 @@ double Attention::attend(const Head& head, const Row& row, double* out) const {
     Part whole = part(work, all);
     if (s_.normalise == Normalise::after)
       for (std::size_t c = 0; c < whole.values.size(); ++c)
-        whole.values[c] = quotient(whole.values[c], whole.sum, side_of_value(s_.div_side, whole.values[c], c));
+        whole.values[c] =
+            quotient(whole.values[c], whole.sum, side_of_value(s_.div_side, whole.values[c], c, work.row.column_sides));
     return finish(work, whole, out);
   }
   std::vector<std::vector<std::vector<std::size_t>>> groups(splits);
@@ -363,7 +372,8 @@ double Attention::attend(const Head& head, const Row& row, double* out) const {
     if (!one.started) continue;  // a split without an open key has nothing to merge
     for (std::size_t c = 0; c < one.values.size(); ++c) {
       double& x = one.values[c];
-      if (s_.normalise == Normalise::after) x = quotient(x, one.sum, side_of_value(s_.div_side, x, c));
+      if (s_.normalise == Normalise::after)
+        x = quotient(x, one.sum, side_of_value(s_.div_side, x, c, work.row.column_sides));
       x = nearest(x, s_.partial);
     }
     parts.push_back(std::move(one));

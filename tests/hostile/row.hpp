@@ -18,6 +18,7 @@ inline constexpr double log2_e = std::numbers::log2e, infinity = INFINITY;
 struct Options {
   double scale = 1, softcap = 0;
   bool has_bias = false;
+  bool rounds_output = true;  // to the output stage
 };
 
 /// Keys and values of one head, in the formats in which they enter products.
@@ -33,6 +34,9 @@ struct Row {
   std::vector<char> open;    // per key: not closed by a mask, a window or a length
   std::size_t length = 0;    // keys of the sample
   std::uint64_t number = 0;  // what liberties that vary depend on
+  // Sides that the goal asks for: of each key's weight, of each column, and of the sum of weights. Empty: up.
+  std::vector<int> key_sides, column_sides;
+  int sum_side = 1;
 };
 
 class Attention {
@@ -66,7 +70,7 @@ class Attention {
   double multiplied_shift(double z) const;
   double entering(double w) const;
   int side(Side which, const Work& work, std::size_t key) const;
-  int side_of_value(Side which, double value, std::size_t column) const;
+  int side_of_value(Side which, double value, std::size_t column, std::span<const int> goals = {}) const;
   bool before(double a, double b) const;
   double lag(double now, double shift) const;
 
@@ -75,7 +79,7 @@ class Attention {
   void take_tile(Work& work, const std::vector<std::size_t>& tile, Part& part) const;
   void sum_up(Work& work, std::span<const std::size_t> keys, std::span<const double> weights, const double* start,
               double* out) const;
-  double sum_weights(std::span<const double> weights, const double* start) const;
+  double sum_weights(std::span<const double> weights, const double* start, int goal = 1) const;
   void divide_first(Work& work, std::span<const std::vector<std::size_t>> tiles, Part& part) const;
   Part merge_flat(const Work& work, std::vector<Part>& parts) const;
   Part merge_chain(const Work& work, std::vector<Part>& parts) const;

@@ -53,7 +53,7 @@ Format format_of(const std::string& key, const std::string& value) {
 }
 
 Side side_of(const std::string& key, const std::string& value) {
-  return one_of<Side>(key, value, {"nearest", "up", "down", "alternate", "hashed", "mean"});
+  return one_of<Side>(key, value, {"nearest", "up", "down", "alternate", "hashed", "mean", "goal"});
 }
 
 /// 8:24:23:apart:idle:5 -- products, fraction bits, those of the result, how they join, zeros between, the exponent of zeros.
@@ -71,7 +71,7 @@ Blocks blocks_of(const std::string& key, const std::string& value) {
   return blocks;
 }
 
-/// forward, backward, pairs, lanes:8, lanes:8:pairs, rising, falling, by_value; then +fma, +truncate and +blocks:...
+/// forward, backward, pairs, lanes:8, lanes:8:pairs, rising, falling, by_value, greedy:8:signs; then +fma, +truncate and +blocks:...
 Summation summation_of(const std::string& key, const std::string& value) {
   Summation summation;
   std::istringstream parts(value);
@@ -81,7 +81,7 @@ Summation summation_of(const std::string& key, const std::string& value) {
   std::string name, lanes, pairs;
   std::getline(pieces, name, ':');
   summation.order =
-      one_of<Order>(key, name, {"forward", "backward", "pairs", "lanes", "rising", "falling", "by_value"});
+      one_of<Order>(key, name, {"forward", "backward", "pairs", "lanes", "rising", "falling", "by_value", "greedy"});
   if (std::getline(pieces, lanes, ':')) summation.lanes = integer(key, lanes);
   summation.lanes_in_pairs = static_cast<bool>(std::getline(pieces, pairs, ':'));
   if (summation.lanes < 1 || summation.lanes > 64) refuse(key, value);
@@ -119,7 +119,8 @@ bool read_format(Scheme& s, const std::string& key, const std::string& value) {
                             {"weights", &s.weights},
                             {"pv", &s.pv},
                             {"partial", &s.partial},
-                            {"output", &s.output}},
+                            {"output", &s.output},
+                            {"gemm", &s.gemm}},
                            key, value, format_of);
 }
 
@@ -144,7 +145,13 @@ bool read_flag(Scheme& s, const std::string& key, const std::string& value) {
                           {"mask_added", &s.mask_added},
                           {"off_subnormals", &s.off_subnormals},
                           {"keep_shift", &s.keep_shift},
-                          {"vary", &s.vary}},
+                          {"vary", &s.vary},
+                          {"reciprocal_sum", &s.reciprocal_sum},
+                          {"heads_rounded", &s.heads_rounded},
+                          {"heads_to_f32", &s.heads_to_f32},
+                          {"drop_b_k", &s.drop_b_k},
+                          {"gemm_first", &s.gemm_first},
+                          {"bias_first", &s.bias_first}},
                          key, value, flag);
 }
 
@@ -190,6 +197,18 @@ bool read_choice(Scheme& s, const std::string& key, const std::string& value) {
     s.splits = integer(key, value);
   else if (key == "flush")
     s.flush = static_cast<unsigned>(integer(key, value));
+  else if (key == "gemm_sum")
+    s.gemm_sum = summation_of(key, value);
+  else if (key == "gemm_chain")
+    s.gemm_chain = integer(key, value);
+  else if (key == "gemm_lanes")
+    s.gemm_lanes = integer(key, value);
+  else if (key == "gemm_block")
+    s.gemm_block = integer(key, value);
+  else if (key == "projections")
+    s.projections = one_of<Projections>(key, value, {"rounded", "unrounded", "separate"});
+  else if (key == "goal")
+    s.goal = integer(key, value) < 0 ? -1 : 1;
   else if (key == "seed")
     s.seed = static_cast<std::uint64_t>(integer(key, value));
   else
@@ -202,7 +221,7 @@ bool read_choice(Scheme& s, const std::string& key, const std::string& value) {
 Scheme read_scheme(const std::string& words) {
   Scheme scheme;
   for (Format* stage : {&scheme.storage, &scheme.operand, &scheme.scale, &scheme.qk, &scheme.score, &scheme.softcap,
-                        &scheme.softmax, &scheme.weights, &scheme.pv, &scheme.partial, &scheme.output})
+                        &scheme.softmax, &scheme.weights, &scheme.pv, &scheme.partial, &scheme.output, &scheme.gemm})
     *stage = format_of("format", "f32");
   std::istringstream stream(words);
   for (std::string word; stream >> word;) {

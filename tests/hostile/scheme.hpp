@@ -10,12 +10,30 @@ namespace hostile {
 
 enum class Fold { score, q, k, sqrt };
 enum class Power { none, argument, both, fused, folded, unscaled };  // of e^x as 2^(x log2 e), and where log2 e goes
-enum class Side { nearest, up, down, alternate, hashed, mean };      // mean: by the sign of v - y in one column
-enum class Order { forward, backward, pairs, lanes, rising, falling, by_value };
+enum class Side {
+  nearest,
+  up,
+  down,
+  alternate,
+  hashed,
+  mean,
+  goal
+};  // mean: by the sign of v - y in one column; goal: as a row asks
+enum class Order {
+  forward,
+  backward,
+  pairs,
+  lanes,
+  rising,
+  falling,
+  by_value,
+  greedy
+};  // greedy: next the term that errs farthest to the wanted side
 enum class Tiles { ascending, descending, shuffled, strided };
 enum class Merge { none, flat, chain };
 enum class Normalise { after, before, lse };
 enum class Empty { zero, nan, mean_v };
+enum class Projections { rounded, unrounded, separate };  // docs/mha.md, what a block promises
 
 /// How products reach a tensor core: one block onto the other, each by itself and their sums added up, or every third product by
 /// itself between the blocks.
@@ -76,7 +94,20 @@ struct Scheme {
   bool mask_added = false;      // -inf is added to the scores of masked keys
   bool keep_shift = false;      // a maximum is kept while it lags no more than `lazy`
   bool vary = false;            // tiles, splits and orders differ from row to row
-  unsigned flush = 0;           // bits of Flush
+  bool reciprocal_sum = false;  // the final quotient is a product with a rounded reciprocal
+
+  // Of a block (docs/mha.md).
+  Format gemm;
+  Summation gemm_sum;
+  std::int64_t gemm_chain = 0, gemm_lanes = 0, gemm_block = 0;  // additions that a product may pass through; 0: any
+  Projections projections = Projections::rounded;
+  bool heads_rounded = true, heads_to_f32 = false;
+  bool drop_b_k = false;
+  bool gemm_first = false;  // factors that gemm does not hold are rounded to it
+  bool bias_first = false;  // a bias is what the sum begins with
+  int goal = 1;             // the side to which the outputs that are aimed at shall err
+
+  unsigned flush = 0;  // bits of Flush
   std::uint64_t seed = 1;
 };
 

@@ -26,8 +26,11 @@ class Summer {
   }
 
   /// out[c] = start[c] + sum over t of coefficients[t] rows[t][c]; start may be null. No terms and no start: 0.
+  /// `directions`: the side to which each column shall err, 0 for none, of which greedy orders make use; empty: up.
   void operator()(std::span<const double> coefficients, std::span<const double* const> rows, std::size_t width,
-                  const double* start, double* out, std::size_t column) const {
+                  const double* start, double* out, std::size_t column, std::span<const int> directions = {}) const {
+    if (how_.order == Order::greedy && how_.blocks.size == 0)
+      return run_greedy(coefficients, rows, width, start, out, directions);
     if (how_.blocks.size > 0) return run_blocks(coefficients, rows, width, start, out, column);
     const bool plain = !how_.truncate && !how_.fma && !wide_ && !flush_;
     if (plain && format_.precision == 24)
@@ -114,6 +117,58 @@ class Summer {
                            : sum(total, times(coefficients[singly[single]], rows[singly[single]][c]));
       }
       out[c] = total;
+    }
+  }
+
+  /// Chains, one for each lane, in which the next term is the one whose rounding moves the sum farthest to the wanted side. Lanes
+  /// are joined in pairs.
+  void run_greedy(std::span<const double> coefficients, std::span<const double* const> rows, std::size_t width,
+                  const double* start, double* out, std::span<const int> directions) const {
+    const std::size_t n = coefficients.size(), lanes = std::min(n, static_cast<std::size_t>(how_.lanes));
+    std::vector<double> partial(lanes);
+    std::vector<std::size_t> left;
+    for (std::size_t c = 0; c < width; ++c) {
+      const double side = directions.empty() ? 1 : directions[c];
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        left.clear();
+        for (std::size_t t = lane; t < n; t += lanes) left.push_back(t);
+        if (how_.lanes_in_pairs)  // first all of one sign, so that what is rounded is large
+          std::stable_partition(left.begin(), left.end(),
+                                [&](std::size_t t) { return coefficients[t] * rows[t][c] * side > 0; });
+        std::size_t first = 0;
+        for (const std::size_t t : left)
+          first += how_.lanes_in_pairs && coefficients[t] * rows[t][c] * side > 0 ? 1 : 0;
+        bool begun = lanes == 1 && start != nullptr;
+        double total = begun ? start[c] : 0;
+        while (!left.empty()) {
+          std::size_t best = 0;
+          double farthest = 0, reached = 0;
+          for (std::size_t at = 0; at < (first > 0 ? first : left.size()); ++at) {
+            const double a = coefficients[left[at]], b = rows[left[at]][c], product = a * b;
+            const double next = !begun ? times(a, b) : how_.fma ? fused_term(a, b, total) : sum(total, times(a, b));
+            const double exact = begun ? total + product : product;
+            const double rest = begun ? rest_of_sum(total, product, exact) : 0;
+            const double off = side * ((next - exact) - rest);
+            if (at == 0 || off > farthest || (std::isnan(farthest) && !std::isnan(off))) {
+              best = at;
+              farthest = off;
+              reached = next;
+            }
+          }
+          total = reached;
+          begun = true;
+          first -= first > 0 ? 1 : 0;
+          left.erase(left.begin() + static_cast<std::ptrdiff_t>(best));
+        }
+        partial[lane] = total;
+      }
+      for (std::size_t apart = 1; apart < lanes; apart *= 2)
+        for (std::size_t lane = 0; lane + apart < lanes; lane += 2 * apart)
+          partial[lane] = sum(partial[lane], partial[lane + apart]);
+      if (lanes == 0)
+        out[c] = start != nullptr ? start[c] : 0;
+      else
+        out[c] = lanes > 1 && start != nullptr ? sum(partial[0], start[c]) : partial[0];
     }
   }
 

@@ -157,7 +157,8 @@ TEST(MhaLaws, AHeadWithoutKeysMayBeNanInEveryColumn) {
     return out;
   };
   const Tensor out = nan_rows(inputs);
-  for (const EmptyRow promised : {EmptyRow::unspecified, EmptyRow::nan, EmptyRow::zero}) {
+  // The mean of no values is NaN, too.
+  for (const EmptyRow promised : {EmptyRow::unspecified, EmptyRow::nan, EmptyRow::mean_v, EmptyRow::zero}) {
     contract.attention.empty_row = promised;
     const Verdict verdict =
         properties::check(law_named("block-selection"), BlockTrial{contract, inputs, out, nan_rows});
@@ -211,6 +212,38 @@ TEST(MhaLaws, OfOneTensorSeeWhatIsKeptWithoutALookAtIt) {
         EXPECT_GE(seen.share(), 60) << name;
       else
         EXPECT_EQ(seen.failed, 0) << name << " where " << not_looked_at << " is not looked at";
+  }
+}
+
+// An exp that is off by its ulps where it is subnormal leaves 2^-24 in f16 of a key 128 nats below, which a wide out shows.
+TEST(MhaLaws, SelectionGrantsOtherKeysAnUlpOfASubnormalWeight) {
+  EXPECT_EQ(tell(law_named("block-selection"), "f32,softmax=f16", plain, BlockDefect::none, "selection", 40).asked, 0);
+  EXPECT_EQ(tell(law_named("block-selection"), "f16", R"({"lse_merge":"none","exp_ulp":1024})", BlockDefect::none,
+                 "selection", 40)
+                .failed,
+            0);
+  EXPECT_GT(tell(law_named("block-selection"), "f16", plain, BlockDefect::none, "selection", 40).asked, 30);
+}
+
+// Heads whose arithmetic depends on their place differ in their last bits once they stand elsewhere: no fault, where both results keep
+// the bound. One that is taken for another leaves it.
+TEST(MhaLaws, HeadsMayBeComputedByTheirPlace) {
+  const mha::Contract contract = mha::contract_for(mha::policy_from_text("f32"));
+  const mha::Inputs inputs =
+      mha::materialise(mha::problem_from_text("l=3 m=4 e=8 heads=2 kv_heads=2 head_dim=4 weights=dense seed=3"));
+  for (const bool swapped : {false, true}) {
+    const auto run = [&](const mha::Inputs& of) {
+      return asked(of, [&](const mha::Call& call) {
+        const std::uint64_t seed = attest_load(&call.w_q, 0, 0, 0, 0) == inputs.w_q.at(0, 0) ? 1 : 2;
+        BlockVariant variant = emulator::draw_block_variant(contract, of.problem, seed);
+        variant.defect = swapped ? BlockDefect::no_transpose : BlockDefect::none;
+        emulator::run(call, contract, variant);
+      });
+    };
+    const Tensor out = run(inputs);
+    const Verdict verdict =
+        properties::check(law_named("block-head-permutation"), BlockTrial{contract, inputs, out, run});
+    EXPECT_EQ(verdict.kind, swapped ? VerdictKind::fail : VerdictKind::pass);
   }
 }
 
