@@ -65,7 +65,7 @@ def block_cases():
     yield ("gemm_chain of lanes", "f16,gemm=f16", {"gemm_chain": {"lanes": 64, "block": 1}},
            {**signs, "gemm_lanes": 64, "gemm_block": 1}, {"gemm_lanes": 1}, "weights == dense_in", long)
     truncated = {what: "forward+truncate" for what in ("gemm_sum", "dot", "product")}
-    yield "kappa", "f16,gemm=f16", {}, {}, truncated, "e <= 64 && l * b <= 4 && m <= 8 && weights == dense_in"
+    yield "kappa", "f16,gemm=f16", {}, {}, truncated, "e <= 3 && head_dim <= 4 && m <= 4 && weights == dense"
     ampere = {"gemm_sum": "forward+blocks:8:24:23:chained:busy:0"}
     yield ("mma, bits", "f32", {"mma": "8/24/f32"}, ampere, {"gemm_sum": "forward+blocks:8:18:23:chained:busy:0"},
            "e <= 64 && l * b <= 4 && m <= 8 && weights == dense_in")
