@@ -224,16 +224,11 @@ class Attention final : public Op {
                                              Subject* peer) const override {
     return of_attention::trial(own(p), contract.as<Contract>(), subject, peer);
   }
-  [[nodiscard]] std::vector<Law> laws() const override {
-    std::vector<Law> all;
-    for (const properties::Property& law : properties::all_laws())
-      all.push_back({this, law.name, law.statement, law.doc, law.kind, law.asks, law.claim, all.size()});
-    return all;
-  }
+  [[nodiscard]] std::vector<Law> laws() const override { return of_attention::laws(*this); }
   [[nodiscard]] std::optional<std::string> not_applicable(const Law& law, const ops::Problem& p,
                                                           const ops::Contract& contract,
                                                           const SubjectInfo& info) const override {
-    return properties::all_laws()[law.own].not_applicable(own(p), contract.as<Contract>(), info);
+    return of_attention::not_applicable(law, own(p), contract.as<Contract>(), info);
   }
 
   // ---- two subjects

@@ -96,7 +96,10 @@ const Calibrating& calibrating();
 // ---- grading.cpp
 const Grading& grading();
 
-// ---- trial.cpp
+// ---- trial.cpp: the laws of properties/, and narrow-stage
+std::vector<Law> laws(const Op& op);
+std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract,
+                                          const SubjectInfo& info);
 std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, attest::Subject& subject,
                              attest::Subject* peer);
 

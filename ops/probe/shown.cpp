@@ -45,6 +45,7 @@ Shown::Shown(const Problem& problem, const Contract& contract, Subject& subject)
   const SubjectInfo& info = subject.info();
   if (const auto why = op.declined(problem, Supports(info), op.dtypes(info))) {
     refusal_ = fmt::format("refused: {}", first_line(*why));
+    call_ = {CallStatus::unsupported, *why};
     return;
   }
   const std::vector<NamedTensor> tensors = exchange_->inputs();
@@ -52,20 +53,19 @@ Shown::Shown(const Problem& problem, const Contract& contract, Subject& subject)
   inputs.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) inputs.push_back({name, *tensor});
   properties::Snapshot before({&inputs, 1});
-  const CallResult result = subject.run_one(exchange_->call());
-  const std::optional<Evidence> modified = before.restore(inputs);
-  if (result.status != CallStatus::done) {
-    refusal_ = fmt::format("{}: {}", failure_name(result.status), first_line(result.message));
-    if (result.status != CallStatus::unsupported) broken_ = refusal_;
+  call_ = subject.run_one(exchange_->call());
+  std::optional<Evidence> modified = before.restore(inputs);
+  if (call_.status != CallStatus::done) {
+    refusal_ = fmt::format("{}: {}", failure_name(call_.status), first_line(call_.message));
+    if (call_.status != CallStatus::unsupported) broken_ = refusal_;
     return;
   }
   for (const auto& [name, tensor] : exchange_->outputs())
-    if (broken_.empty())
-      if (const auto violation = properties::output_violation(*tensor, std::string(name).c_str()))
-        broken_ = violation->note;
-  if (broken_.empty() && modified) broken_ = modified->note;
-  const Verdict verdict = exchange_->judge(contract);
-  if (verdict.kind == VerdictKind::fail) witness_ = clause(verdict.evidence.value());
+    if (!violation_) violation_ = properties::output_violation(*tensor, std::string(name).c_str());
+  if (!violation_) violation_ = std::move(modified);
+  if (violation_) broken_ = violation_->note;
+  verdict_ = exchange_->judge(contract);
+  if (verdict_.kind == VerdictKind::fail) witness_ = clause(verdict_.evidence.value());
 }
 
 Shown Shown::refused(std::string_view reason) {

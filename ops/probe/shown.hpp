@@ -44,6 +44,11 @@ class Shown {
   [[nodiscard]] bool fits(const Contract& contract) const;
   [[nodiscard]] bool passes(const Contract& contract) const;
 
+  // How the call ended; what it did to memory that is not its own; and, of one that is done, the policy bound's verdict.
+  [[nodiscard]] const CallResult& call() const noexcept { return call_; }
+  [[nodiscard]] const std::optional<Evidence>& violation() const noexcept { return violation_; }
+  [[nodiscard]] const Verdict& verdict() const noexcept { return verdict_; }
+
   // An element of an output that the call asked for. Throws Error(internal) for one that is not there.
   [[nodiscard]] double at(const Place& index, std::string_view output = "out") const;
   [[nodiscard]] Elements elements() const {
@@ -54,6 +59,9 @@ class Shown {
   Shown() = default;
   std::unique_ptr<Exchange> exchange_;
   std::string refusal_, broken_, witness_;
+  CallResult call_;
+  std::optional<Evidence> violation_;
+  Verdict verdict_;
 };
 
 // What is asked, of whom, and what it is held to. All must outlive it.

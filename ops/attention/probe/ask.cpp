@@ -7,6 +7,7 @@
 
 namespace attest::ops::of_attention {
 Problem Maker::blank(Index lq, Index lk, Index d, Index dv) const {
+  if (drawn_ != nullptr) return as_drawn();
   const Supports& s = supports_;
   Problem p;
   p.dtype = dtype_;
@@ -27,8 +28,31 @@ Problem Maker::blank(Index lq, Index lk, Index d, Index dv) const {
   return p;
 }
 
+// Without what hides elements that are set by hand; masks of tensors are there, and open.
+Problem Maker::as_drawn() const {
+  Problem p = *drawn_;
+  for (Layout* layout : {&p.q_layout, &p.k_layout, &p.v_layout})
+    if (broadcasts(*layout)) *layout = Layout::bhsd;
+  p.values = Values::constant;
+  p.values_file.clear();
+  p.amplitude = 1;
+  p.q_form = p.k_form = p.v_form = Form::zero;
+  p.null_key = false;
+  p.b0 = p.hq0 = p.hkv0 = p.lq0 = p.lk0 = p.d0 = p.dv0 = 0;
+  p.edits.clear();
+  p.softcap = 0;
+  int exponent = 0;
+  const bool power_of_two = std::frexp(p.effective_scale(), &exponent) == 0.5;
+  if (supports_.scale != Supports::Scale::only_default && (p.scale || !power_of_two)) p.scale = 1;
+  if (p.keep != Keep::none) p.keep = Keep::open;
+  if (p.bias != Bias::none) p.bias = Bias::zero;
+  if (p.lengths != Lengths::none) p.lengths = Lengths::full;
+  return p;
+}
+
 std::optional<Problem> Maker::paired(Index lk, Index d) const {
   Problem p = blank(1, lk, d, 1);
+  if (drawn_ != nullptr) return p.lk < lk || p.d < d ? std::nullopt : std::optional(std::move(p));
   if (p.lk % 2 != 0) p.lk = supports_.lk.nearest(p.lk + 1);
   if (p.lk % 2 != 0 || p.lk < lk || p.d < d) return std::nullopt;
   if (!p.scale) {

@@ -65,6 +65,8 @@ class Maker {
   Maker(const Supports& supports, Format dtype, Size size)
       : supports_(supports), dtype_(dtype), size_(std::move(size)) {}
   Maker(const Supports& supports, Format dtype) : Maker(supports, dtype, Size()) {}
+  // With the options and sizes of a drawn problem, which must outlive it, whatever is asked for.
+  Maker(const Supports& supports, const Problem& drawn) : supports_(supports), dtype_(drawn.dtype), drawn_(&drawn) {}
 
   [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
   [[nodiscard]] Format dtype() const noexcept { return dtype_; }
@@ -72,13 +74,17 @@ class Maker {
   // Sizes at least these, or the nearest there are; q, k and v 0.
   [[nodiscard]] Problem blank(Index lq, Index lk, Index d, Index dv) const;
   // The same with an even number of keys and a scale that is a power of two: 1, or the default one where the subject takes no
-  // other. nullopt where it takes neither.
+  // other. nullopt where it takes neither. As a drawn problem has them: any number of keys, and the default scale, whatever it is,
+  // where the subject takes no other; nullopt of fewer keys or a smaller d.
   [[nodiscard]] std::optional<Problem> paired(Index lk, Index d) const;
 
  private:
+  [[nodiscard]] Problem as_drawn() const;
+
   const Supports& supports_;
   Format dtype_;
   Size size_;
+  const Problem* drawn_ = nullptr;
 };
 
 // ---- literal elements

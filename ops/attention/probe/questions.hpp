@@ -4,6 +4,7 @@
 
 #include "core/policy.hpp"
 #include "ops/attention/probe/ask.hpp"
+#include "ops/probe/narrow.hpp"
 
 // Which calls tell one format of a stage from another.
 namespace attest::ops::of_attention {
@@ -27,6 +28,11 @@ struct StageQuestions {
   std::vector<Question> questions;
   std::string blind;  // why no question can be asked, one clause
 };
+
+// What the law narrow-stage may ask of a problem like the drawn one, under what the contract promises. All three must outlive it.
+std::vector<probing::NarrowQuestion> narrow_questions(const Maker& maker, const Contract& contract, std::uint64_t key);
+// A drawn problem in sizes that are people's: heads of 64 to 256, and thousands of keys.
+Problem at_usual_sizes(Problem problem, const Supports& supports, std::uint64_t key);
 
 // Of every stage but storage, in their order, at the sizes of `maker`.
 std::vector<StageQuestions> stage_questions(const Maker& maker);
