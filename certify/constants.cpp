@@ -98,8 +98,8 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   scaled_queries = how.fold_q || roots;
   scaled_keys = how.fold_k || roots;
   folds = scaled_queries || scaled_keys;
-  // A scale below zero has no root: who may fold by roots alone multiplies the score by it, and by log2 e with it.
-  with_log2_e = exp2 && (how.fold_q || how.fold_k || how.fold_sqrt);
+  // A scale below zero has no root: who may fold by roots alone multiplies the score by it, and by log2 e with it; so does who folds into the score.
+  with_log2_e = exp2 && (how.fold_q || how.fold_k || how.fold_sqrt || how.fold_score);
   u_bias_unit = with_log2_e ? score.u + (scale_has_log2_e ? 1 : 3) * scale.u : Ball(0);
   const bool lost_before = loses(scale.format, storage);
   brought = lost_before || operand_narrower;

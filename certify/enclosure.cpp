@@ -254,7 +254,7 @@ bool decided_by_row(const Contract& contract, const Row& row, Enclosure& out) {
   if (row.kind == RowKind::ordinary || !row.keys.empty()) return false;
   // Without keys lo = hi = 0 stands.
   if (contract.empty_row == EmptyRow::nan) out.expect = Expect::nan;
-  if (contract.empty_row == EmptyRow::unspecified || contract.empty_row == EmptyRow::mean_v) {
+  if (contract.empty_row == EmptyRow::unspecified || is_mean(contract.empty_row)) {
     const char* why = "no key is open in this row, and the contract says nothing of such rows";
     out.undetermined.give(why);
     out.nonfinite.give(why);

@@ -39,7 +39,8 @@ Row::Row(const Constants& c, const Contract& contract, const Inputs& inputs, std
   collect(c, contract, inputs, place, operands);
   if (kind == RowKind::ordinary && keys.empty()) {
     kind = RowKind::empty;
-    if (contract.empty_row == EmptyRow::mean_v) take_mean(inputs, place[0]);
+    if (contract.empty_row == EmptyRow::mean_v) take_mean(length_of(inputs, place[0]));
+    if (contract.empty_row == EmptyRow::mean_all) take_mean(inputs.k.shape()[2]);
   }
   if (keys.empty() || kind == RowKind::must_be_nan || kind == RowKind::undetermined) return;
   weigh(c, inputs.k.shape()[2]);
@@ -105,8 +106,8 @@ void Row::collect(const Constants& c, const Contract& contract, const Inputs& in
 }
 
 // An empty row that returns the mean of v: equal scores over every key of the sample.
-void Row::take_mean(const Inputs& inputs, Index b) {
-  for (Index j = 0; j < length_of(inputs, b); ++j) {
+void Row::take_mean(Index values) {
+  for (Index j = 0; j < values; ++j) {
     keys.push_back(j);
     masked_but_read[static_cast<std::size_t>(j)] = false;
   }
@@ -252,7 +253,7 @@ void Row::check_overflow(const Constants& c, EmptyRow empty_row) {
 
   if (!all_lost || kind != RowKind::ordinary) return;
   if (empty_row == EmptyRow::zero) zero_ok = true;
-  if (empty_row == EmptyRow::mean_v || empty_row == EmptyRow::unspecified)
+  if (is_mean(empty_row) || empty_row == EmptyRow::unspecified)
     undetermined.give("every score may overflow, and the row be as good as empty");
 }
 

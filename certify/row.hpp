@@ -70,7 +70,7 @@ struct Row {
  private:
   void collect(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place,
                const Operands* operands);
-  void take_mean(const Inputs& inputs, Index b);
+  void take_mean(Index values);
   void weigh(const Constants& c, Index all_keys);
   void find_tops(const Constants& c);
   [[nodiscard]] Additions additions(const Constants& c, const Ball& u) const;

@@ -14,7 +14,10 @@
 namespace attest {
 
 // What a row without a single open key returns.
-enum class EmptyRow : std::uint8_t { unspecified, zero, nan, mean_v };
+// mean_v: the mean of the values below the sample's length; mean_all: of all values, masked or not, as where a mask is a large
+// negative number in place of every score.
+enum class EmptyRow : std::uint8_t { unspecified, zero, nan, mean_v, mean_all };
+constexpr bool is_mean(EmptyRow rule) noexcept { return rule == EmptyRow::mean_v || rule == EmptyRow::mean_all; }
 // Whether a sample's result may depend on its batch: not claimed, equal as numbers, or within both bounds.
 enum class BatchInvariance : std::uint8_t { bounded, bitwise };
 // Bits that repeat: not claimed, over repeated calls, over repeated calls at any thread count.
@@ -38,6 +41,7 @@ struct Arithmetic {
   std::optional<Mma> mma;      // or they are those of tensor cores
   std::optional<double> lazy;  // nats by which the running maximum may lag; absent: 8 ln 2, 0 under f16 softmax or pv
   bool fold_q = true, fold_k = true, fold_sqrt = true;  // where the scale may be folded
+  bool fold_score = false;                              // it meets the score, and brings log2 e along: one constant
   bool exp2 = true;                                     // exp(x) may be computed as 2^(x log2 e)
   LseMerge lse_merge = LseMerge::flat;
   MergeWeights merge_weights = MergeWeights::normalised;
@@ -46,10 +50,13 @@ struct Arithmetic {
   std::int64_t kv_tile_min = 1;  // fewest keys per tile, all but the last
   KeyOrder key_order = KeyOrder::any;
   std::optional<std::int64_t> splits_max;
+  bool order_by_values = false;  // the order of sums may look at any number, not at scores alone
   bool flush_to_zero = false;
 
   // Whether weights may be divided by their sum before they meet the values.
   [[nodiscard]] bool divides_first() const noexcept { return normalise_before || normalise_lse; }
+  // Whether the scale may bring log2 e along: wherever it may be folded, and so where it cannot, as a root below zero.
+  [[nodiscard]] bool folds_log2_e() const noexcept { return exp2 && (fold_q || fold_k || fold_sqrt || fold_score); }
   // Whether an addition is rounded to nearest, whatever adds.
   [[nodiscard]] bool sums_to_nearest() const noexcept { return kappa == 1 && !mma; }
   // A number of no more bits passes unchanged through a sum in which it is alone, if the accumulator holds it.

@@ -18,13 +18,14 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 // The names of each enumeration, in its order.
-constexpr auto empty_row_names = std::to_array<std::string_view>({"unspecified", "zero", "nan", "mean_v"});
+constexpr auto empty_row_names = std::to_array<std::string_view>({"unspecified", "zero", "nan", "mean_v", "mean_all"});
 constexpr auto batch_names = std::to_array<std::string_view>({"bounded", "bitwise"});
 constexpr auto deterministic_names = std::to_array<std::string_view>({"no", "rerun", "threads"});
 constexpr auto nan_names = std::to_array<std::string_view>({"unspecified", "propagates"});
 constexpr auto merge_names = std::to_array<std::string_view>({"none", "flat", "chain"});
 constexpr auto merge_weights_names = std::to_array<std::string_view>({"normalised", "lse"});
 constexpr auto key_order_names = std::to_array<std::string_view>({"any", "ascending", "descending"});
+constexpr auto order_names = std::to_array<std::string_view>({"scores", "values"});
 constexpr auto tanh_names = std::to_array<std::string_view>({"relative", "absolute"});
 
 [[noreturn]] void reject_key(std::string_view key, const std::string& allowed) {
@@ -71,12 +72,13 @@ void read_choices(const json& value, std::string_view key, const std::string& al
 }
 
 void read_fold(const json& value, Arithmetic& a) {
-  a.fold_q = a.fold_k = a.fold_sqrt = false;
-  read_choices(value, "fold", "any of none, q, k, sqrt", [&](const std::string& item) {
+  a.fold_q = a.fold_k = a.fold_sqrt = a.fold_score = false;
+  read_choices(value, "fold", "any of none, q, k, sqrt, score", [&](const std::string& item) {
     if (item == "q") a.fold_q = true;
     if (item == "k") a.fold_k = true;
     if (item == "sqrt") a.fold_sqrt = true;
-    return item == "none" || item == "q" || item == "k" || item == "sqrt";
+    if (item == "score") a.fold_score = true;
+    return item == "none" || item == "q" || item == "k" || item == "sqrt" || item == "score";
   });
 }
 
@@ -141,6 +143,8 @@ bool read_arithmetic(const std::string& key, const json& value, const Policy& po
     a.key_order = read_enum<KeyOrder>(value, key, key_order_names);
   else if (key == "splits_max")
     a.splits_max = read_count(value, key);
+  else if (key == "order")
+    a.order_by_values = read_enum<bool>(value, key, order_names);
   else if (key == "flush_to_zero")
     a.flush_to_zero = read_flag(value, key);
   else
@@ -186,6 +190,7 @@ void write_arithmetic(const Arithmetic& a, ordered_json& object) {
   if (a.fold_q) object["fold"].push_back("q");
   if (a.fold_k) object["fold"].push_back("k");
   if (a.fold_sqrt) object["fold"].push_back("sqrt");
+  if (a.fold_score) object["fold"].push_back("score");
   object["exp2"] = a.exp2;
   object["lse_merge"] = text(a.lse_merge, merge_names);
   object["merge_weights"] = text(a.merge_weights, merge_weights_names);
@@ -199,6 +204,7 @@ void write_arithmetic(const Arithmetic& a, ordered_json& object) {
   object["kv_tile_min"] = a.kv_tile_min;
   object["key_order"] = text(a.key_order, key_order_names);
   if (a.splits_max) object["splits_max"] = *a.splits_max;
+  if (a.order_by_values) object["order"] = "values";
   object["flush_to_zero"] = a.flush_to_zero;
 }
 

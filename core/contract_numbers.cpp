@@ -47,6 +47,15 @@ void check_numbers(const Contract& contract) {
   check_ulps("div_ulp", how.div_ulp, "a division", Stage::softmax, softmax);
   check_ulps("div_ulp", how.div_ulp, "a division", Stage::pv, pv);
   check_mma(contract);
+  if (how.order_by_values && contract.deterministic.value_or(Deterministic::no) != Deterministic::no)
+    throw usage_error(
+        "contract: order says that sums look at values, deterministic that they look at scores alone: declare one of "
+        "the "
+        "two");
+  if (contract.empty_row == EmptyRow::mean_all && contract.masked_unread != MaskedUnread::no)
+    throw usage_error(
+        "contract: empty_row mean_all reads masked values, masked_unread says that they are not: declare one of the "
+        "two");
   if (contract.mask_added && contract.masked_unread != MaskedUnread::no)
     throw usage_error(
         "contract: mask_added says that masked keys have scores, masked_unread that they are not read: declare one of "

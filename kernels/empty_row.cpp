@@ -11,7 +11,8 @@ template <class Real>
 void empty_row(const Call& call, Index sample, Index kv_head, Index length, Real* out) noexcept {
   const Real value = call.empty_row == EmptyRow::nan ? std::numeric_limits<Real>::quiet_NaN() : Real{0};
   std::fill(out, out + call.dv, value);
-  if (call.empty_row != EmptyRow::mean_v) return;
+  if (!is_mean(call.empty_row)) return;
+  if (call.empty_row == EmptyRow::mean_all) length = call.lk;
   for (Index c = 0; c < call.dv; ++c) {
     double sum = 0;
     for (Index j = 0; j < length; ++j) {

@@ -110,8 +110,7 @@ class EmptyRows {
  public:
   explicit EmptyRows(const Call& call)
       : call_(call),
-        fixed_(!call.contract->mask_added && !call.numbers.operand_rounds &&
-               call.contract->empty_row != EmptyRow::mean_v) {}
+        fixed_(!call.contract->mask_added && !call.numbers.operand_rounds && !is_mean(call.contract->empty_row)) {}
   [[nodiscard]] bool settles() const noexcept { return fixed_; }
   // Of the rows that `quick` has just loaded.
   [[nodiscard]] bool settles(const Quick& quick, Index n) const {
@@ -395,7 +394,7 @@ bool AttentionOracle::head_known_finite(Index head) const noexcept {
 
 // Whether masks leave no key to a row whose query and head are finite, so that Row::evaluate() would find nothing but an empty row.
 bool AttentionOracle::surely_empty(const RowIndex& r) {
-  if (call_.has_radii || call_.contract->mask_added || call_.contract->empty_row == EmptyRow::mean_v) return false;
+  if (call_.has_radii || call_.contract->mask_added || is_mean(call_.contract->empty_row)) return false;
   const KeyRange range = call_.range(r.b, r.i);
   if (!call_.has_keep && range.first < range.last) return false;
   for (Index j = range.first; j < range.last; ++j)

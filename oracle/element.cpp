@@ -162,6 +162,7 @@ bool fixed_by_row(const Call& call, const Row& row, Enclosure& out) {
   out.empty_row = true;
   switch (call.contract->empty_row) {
     case EmptyRow::mean_v:
+    case EmptyRow::mean_all:
       if (!row.keys.empty()) return false;
       [[fallthrough]];  // the mean of no values
     case EmptyRow::unspecified:

@@ -86,7 +86,7 @@ void Row::evaluate(const Call& call, const HeadFacts& head, Index b, Index h, In
   if (kind != RowKind::ordinary) return;
   if (keys.empty()) {
     kind = RowKind::empty;
-    if (call.contract->empty_row == EmptyRow::mean_v) collect_mean(call, b);
+    if (is_mean(call.contract->empty_row)) collect_mean(call, b);
     if (keys.empty()) return;
   }
   n = static_cast<Index>(keys.size());
@@ -192,7 +192,8 @@ bool Row::masked_nonfinite(const Call& call, Index b, Index h) {
 
 // An empty row that returns the mean of v: equal scores over every key of the sample.
 void Row::collect_mean(const Call& call, Index b) {
-  for (Index j = 0; j < call.length(b); ++j) keys.push_back(j);
+  const Index values = call.contract->empty_row == EmptyRow::mean_all ? call.keys : call.length(b);
+  for (Index j = 0; j < values; ++j) keys.push_back(j);
   z.assign(keys.size(), 0);
   e.assign(keys.size(), 0);
   lost_.assign(keys.size(), Lost::no);
@@ -340,6 +341,7 @@ void Row::check_overflow(const Call& call) {
       case EmptyRow::nan:
         break;  // nonfinite_ok says so already
       case EmptyRow::mean_v:
+      case EmptyRow::mean_all:
       case EmptyRow::unspecified:
         finite_undetermined = true;
         break;

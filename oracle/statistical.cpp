@@ -43,6 +43,8 @@ std::string_view statistical_refusal(const Contract& contract) {
   if (contract.arithmetic.kappa > 1) return "accumulators may truncate (kappa above 1), so that errors point one way";
   if (contract.arithmetic.mma)
     return "accumulators are those of tensor cores (mma), which cut, so that errors point one way";
+  if (contract.arithmetic.order_by_values)
+    return "the order of sums looks at values (order), so that errors may point one way";
   if (contract.arithmetic.flush_to_zero) return "subnormals are flushed to zero, so that errors point one way";
   return {};
 }

@@ -24,6 +24,7 @@ constexpr auto variance_names =
 constexpr auto merge_kinds = std::to_array<std::string_view>({"none", "delta", "weighted"});
 constexpr auto form_kinds = std::to_array<std::string_view>({"centred", "scale_bias", "folded", "weighted_scale"});
 constexpr auto sum_kinds = std::to_array<std::string_view>({"rounded", "unrounded"});
+constexpr auto order_kinds = std::to_array<std::string_view>({"positions", "values"});
 constexpr auto nan_kinds = std::to_array<std::string_view>({"unspecified", "propagates"});
 constexpr auto batch_kinds = std::to_array<std::string_view>({"bounded", "bitwise"});
 constexpr auto repeat_kinds = std::to_array<std::string_view>({"no", "rerun", "threads"});
@@ -123,6 +124,8 @@ bool read_number(const std::string& key, const json& value, Arithmetic& a) {
     a.flush_to_zero = read_flush(value);
   else if (key == "sum_of")
     a.sum_of = one_of<SumOf>(value, key, sum_kinds);
+  else if (key == "order")
+    a.order_by_values = one_of<bool>(value, key, order_kinds);
   else if (key == "kappa")
     a.kappa = number_in(value, key, 1, 64);
   else
@@ -156,6 +159,9 @@ void check(const Contract& contract) {
         fmt::format("contract: rsqrt_ulp {} lets a reciprocal root err by all of its result where statistics is {}: it "
                     "must be less than {}",
                     a.rsqrt_ulp, attest::name(contract.policy[Stage::statistics]), limit));
+  if (a.order_by_values && contract.deterministic.value_or(Deterministic::no) != Deterministic::no)
+    throw usage_error(
+        "contract: order says that sums look at values, deterministic that they do not: declare one of the two");
   const bool welford = a.variance == Variance::welford;
   if ((a.merge != Merge::none || a.merge_depth > 0) && !welford)
     throw usage_error(fmt::format("contract: merge and merge_depth are of welford, and variance is {}: leave them out",
@@ -241,6 +247,7 @@ ordered_json to_json(const Contract& contract) {
       break;
   }
   object["sum_of"] = named(a.sum_of, sum_kinds);
+  if (a.order_by_values) object["order"] = "values";
   object["kappa"] = a.kappa;
   object["gamma_offset"] = contract.gamma_offset;
   object["nan"] = named(contract.nan, nan_kinds);

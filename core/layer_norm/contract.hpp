@@ -58,6 +58,7 @@ struct Arithmetic {
   bool clamp = false;         // a negative variance of one_pass or shifted becomes 0
   FlushToZero flush_to_zero = FlushToZero::no;
   SumOf sum_of = SumOf::rounded;  // what is normalised: sum_out, or x + residual as the sum stage has it
+  bool order_by_values = false;   // the order of sums may look at the numbers of a row
   double kappa = 1;               // of sums: 1 rounds to nearest, 3 covers truncation
 
   // H: for a row of n elements, at least 1 and never more than one by one and its merges.

@@ -95,7 +95,7 @@ Contract tightened(Contract contract, const Variant& variant) {
   a.fold_q = variant.scale_on == ScaleOn::q;
   a.fold_k = variant.scale_on == ScaleOn::k;
   a.fold_sqrt = variant.scale_on == ScaleOn::square_roots;
-  if (variant.in_octaves && !a.fold_k && !a.fold_sqrt) a.fold_q = true;
+  a.fold_score = variant.in_octaves && !a.fold_q && !a.fold_k && !a.fold_sqrt;
   a.lazy = variant.lazy;
   if (!variant.cut_operands && variant.blocks_qk == Blocks::none && variant.blocks_pv == Blocks::none &&
       variant.blocks_sum == Blocks::none)

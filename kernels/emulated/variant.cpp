@@ -56,7 +56,7 @@ Variant draw_variant(const Contract& contract, const Problem& problem, std::uint
   if (a.merge_weights == MergeWeights::lse && pick(2) != 0)
     v.merge = v.merge == Merge::chain ? Merge::chain_by_lse : Merge::by_lse;
   v.lazy = pick(3) == 0 ? contract.lazy_nats() : 0;
-  v.in_octaves = v.exp2 && (a.fold_q || a.fold_k || a.fold_sqrt) && pick(2) != 0;
+  v.in_octaves = v.exp2 && a.folds_log2_e() && pick(2) != 0;
   v.round_scaled = pick(2) != 0;
   v.store_unscaled = pick(4) == 0;
   if (a.mma) {

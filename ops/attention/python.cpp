@@ -62,6 +62,7 @@ std::string numpy_lines(const Problem& p, const Contract& contract, const NumpyC
   };
   if (contract.empty_row == EmptyRow::zero) empty_rows("0.0", "zeros");
   if (contract.empty_row == EmptyRow::nan) empty_rows("np.nan", "NaN");
+  if (contract.empty_row == EmptyRow::mean_all) empty_rows("V.mean(-2, keepdims=True)", "the mean of all values");
   if (contract.empty_row == EmptyRow::mean_v) {
     const std::string real = fmt::format("np.broadcast_to({}, s.shape)", call.lengths ? "j < " + keys : "True");
     code += fmt::format("real = {}\n", real);

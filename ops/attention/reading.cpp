@@ -92,9 +92,11 @@ class Departures : public DeparturesOf<Contract> {
   }
   void add_semantics() {
     using enum Departure::Kind;
-    for (const auto& [rule, words] : {std::pair{EmptyRow::zero, "zeros in rows without open keys"},
-                                      std::pair{EmptyRow::nan, "NaN in rows without open keys"},
-                                      std::pair{EmptyRow::mean_v, "the mean of the values in rows without open keys"}})
+    for (const auto& [rule, words] :
+         {std::pair{EmptyRow::zero, "zeros in rows without open keys"},
+          std::pair{EmptyRow::nan, "NaN in rows without open keys"},
+          std::pair{EmptyRow::mean_v, "the mean of the values in rows without open keys"},
+          std::pair{EmptyRow::mean_all, "the mean of all values, masked ones too, in rows without open keys"}})
       add(semantics, "empty_row", "empty row", 1, fmt::format("{} (empty_row)", words),
           [of = rule](Contract& c) { c.empty_row = of; });
     add(semantics, "softcap_order", "softcap", 1,

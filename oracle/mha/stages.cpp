@@ -132,11 +132,12 @@ Enclosure BlockStages::of_heads_given(const std::array<std::int64_t, 4>& index) 
     out_of_heads_ = project(way_.out_rule(), read_matrix(call.stages.heads), block_.w_out,
                             way_.separate() ? nullptr : block_.b_out.data());
   const Projected& of = *out_of_heads_;
-  // A projection that is left unrounded is rounded to the tensor all the same.
-  const mha::Projected how = way_.separate() ? mha::Projected::separate : mha::Projected::unrounded;
+  // Whatever is added last is rounded to the stage `output` alone, by whoever judges it.
   const Index row = index[0] * call.l() + index[1], e = index[2];
   const double bias = block_.b_out[static_cast<std::size_t>(e)];
-  const Interval at = stored(how, block_.storage, way_.flushes(), of.value(row, e), of.error(row, e), bias);
+  const bool flushes = way_.flushes();
+  Interval at{of.value(row, e) - of.error(row, e), of.value(row, e) + of.error(row, e)};
+  if (way_.separate()) at = with_bias(rounded_ends(block_.storage, flushes, at), block_.storage, flushes, bias);
   Enclosure enclosure = of_interval(at.lo, at.hi, of.value(row, e) + (way_.separate() ? bias : 0));
   if (of.is_unknown(row, e)) enclosure.undetermined = enclosure.nonfinite_ok = true;
   if (!(std::max(std::fabs(at.lo), std::fabs(at.hi)) < overflow_threshold(block_.storage)))

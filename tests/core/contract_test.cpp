@@ -40,6 +40,22 @@ TEST(Contract, AnAddedMaskReadsItsKeys) {
   EXPECT_THROW(read(R"({"mask_added":true,"masked_unread":"beyond_length"})"), Error);
 }
 
+TEST(Contract, WordsThatRealKernelsNeed) {
+  for (const char* word : {"score", "values", "mean_all"})
+    EXPECT_EQ(json_text(to_json(read("{}"))).find(word), std::string::npos) << word;
+  const Contract contract = read(R"({"fold":["score"],"order":"values","empty_row":"mean_all"})");
+  EXPECT_TRUE(contract.arithmetic.fold_score && contract.arithmetic.folds_log2_e());
+  EXPECT_FALSE(contract.arithmetic.fold_q || contract.arithmetic.fold_k || contract.arithmetic.fold_sqrt);
+  EXPECT_FALSE(read(R"({"fold":"score","exp2":false})").arithmetic.folds_log2_e());
+  EXPECT_TRUE(contract.arithmetic.order_by_values);
+  EXPECT_EQ(contract.empty_row, EmptyRow::mean_all);
+  EXPECT_EQ(contract_from_text(json_text(to_json(contract)), contract.policy), contract);
+  EXPECT_THROW(read(R"({"order":"values","deterministic":"rerun"})"), Error);
+  EXPECT_NO_THROW(read(R"({"order":"values","deterministic":"no"})"));
+  EXPECT_THROW(read(R"({"empty_row":"mean_all","masked_unread":true})"), Error);
+  EXPECT_THROW(read(R"({"order":"value"})"), Error);
+}
+
 TEST(Contract, ReadsTensorCoresInEverySpelling) {
   const auto mma = [](const char* policy, const char* text) {
     const Policy formats = policy_from_text(policy);

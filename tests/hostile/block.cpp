@@ -147,8 +147,8 @@ class Sample {
       for (std::size_t e = 1; e < e_; e += 2) sides[(target(i) + e) % e_] = -s_.goal;
       std::vector<double> out = join_(joined[i], w_out_, apart ? none : b_out, sides);
       for (std::size_t e = 0; e < e_; ++e) {
-        // Rounded to storage as the other projections are, then to the output stage.
-        const double y = apart && !b_out.empty() ? stored(add(stored(out[e]), b_out[e], s_.storage)) : out[e];
+        // Rounded to storage before the bias, as the other projections are, and to the output stage after it.
+        const double y = apart && !b_out.empty() ? add(stored(out[e]), b_out[e], s_.output) : out[e];
         attest_store(&call_.out, b_, at(i), at(e), 0, written(y));
       }
     }

@@ -245,6 +245,24 @@ def draw_trial(random, policies, mixed=False, without=()):
     scheme["contiguous_splits"] = random.randint(0, 1)
     scheme["merge_by_lse"] = random.randint(0, 1)
     scheme["vary"] = random.randint(0, 1)
+    words = Random()  # so that what was drawn stays what it was
+    words.setstate(random.getstate())
+    if words.random() < 0.2:
+        contract["fold"], scheme["fold"] = ["score"], "score"
+        if exp2 is not False:
+            scheme["power"] = words.choice(["folded", "folded", "both", "fused"])
+        elif scheme["power"] != "none":
+            scheme["power"] = "none"
+    if scheme["empty"] == "mean_v" and contract["empty_row"] == "mean_v" and "masked_unread" not in contract and words.random() < 0.6:
+        contract["empty_row"] = scheme["empty"] = "mean_all"
+    if deterministic is None and words.random() < 0.3:
+        # Orders and sides by any number, of which statistics then say nothing.
+        contract["order"] = "values"
+        for what in ("dot", "sum", "product"):
+            order = words.choice(["rising", "falling", "by_value"] if what != "sum" else ["rising", "falling"])
+            scheme[what] = "+".join([order] + scheme[what].split("+")[1:])
+        for what in ("exp_side", "rescale_side", "div_side"):
+            scheme[what] = words.choice(["mean", "up", "down"])
     seed = random.getrandbits(32)
     scheme["seed"] = seed
     return Trial(contract, stages, scheme, seed)

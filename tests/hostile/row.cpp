@@ -290,7 +290,8 @@ double Attention::finish(const Work& work, Part& part, double* out) const {
 double Attention::empty_row(const Head& head, const Row& row, double* out) const {
   const double fill = s_.empty == Empty::zero ? 0 : std::nan("");
   std::fill(out, out + head.width, fill);
-  if (s_.empty == Empty::mean_v && row.length > 0) {
+  const std::size_t values = s_.empty == Empty::mean_all ? head.keys : row.length;
+  if ((s_.empty == Empty::mean_v || s_.empty == Empty::mean_all) && values > 0) {
     Options plain = options_;
     plain.scale = 0;
     plain.softcap = 0;
@@ -298,7 +299,7 @@ double Attention::empty_row(const Head& head, const Row& row, double* out) const
     Row equal = row;
     equal.q.assign(head.depth, 0.0);
     equal.bias.clear();
-    for (std::size_t j = 0; j < head.keys; ++j) equal.open[j] = j < row.length;
+    for (std::size_t j = 0; j < head.keys; ++j) equal.open[j] = j < values;
     Head blank = head;
     std::fill(blank.k.begin(), blank.k.end(), 0.0);
     Attention(s_, plain).attend(blank, equal, out);

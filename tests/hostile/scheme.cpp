@@ -178,7 +178,7 @@ bool read_choice(Scheme& s, const std::string& key, const std::string& value) {
   else if (key == "fold")
     s.fold = one_of<Fold>(key, value, {"score", "q", "k", "sqrt"});
   else if (key == "empty")
-    s.empty = one_of<Empty>(key, value, {"zero", "nan", "mean_v"});
+    s.empty = one_of<Empty>(key, value, {"zero", "nan", "mean_v", "mean_all"});
   else if (key == "dot")
     s.dot = summation_of(key, value);
   else if (key == "sum")

@@ -32,7 +32,7 @@ enum class Order {
 enum class Tiles { ascending, descending, shuffled, strided };
 enum class Merge { none, flat, chain };
 enum class Normalise { after, before, lse };
-enum class Empty { zero, nan, mean_v };
+enum class Empty { zero, nan, mean_v, mean_all };
 enum class Projections { rounded, unrounded, separate };  // docs/mha.md, what a block promises
 
 /// How products reach a tensor core: one block onto the other, each by itself and their sums added up, or every third product by

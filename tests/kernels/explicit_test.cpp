@@ -36,7 +36,7 @@ TEST(Explicit, TheComparisonSeesAWrongScale) {
 TEST(Explicit, EmptyRowsFollowTheContract) {
   const Problem problem =
       problem_from_text("b=2 lq=3 lk=5 d=2 dv=3 dtype=f64 keep=some_empty lengths=ragged lse=f64 seed=3");
-  for (const EmptyRow rule : {EmptyRow::zero, EmptyRow::nan, EmptyRow::mean_v}) {
+  for (const EmptyRow rule : {EmptyRow::zero, EmptyRow::nan, EmptyRow::mean_v, EmptyRow::mean_all}) {
     for (const char* name : {"explicit", "fused"}) {
       Contract contract = builtin(name).contract(Policy(Format::f64));
       contract.empty_row = rule;

@@ -152,9 +152,10 @@ Result naive(const Problem& problem, const Contract& contract) {
                 y += std::exp(s[j] - largest) / sum * inputs.v.at(b, h / p.group(), static_cast<Index>(j), c);
           } else if (contract.empty_row == EmptyRow::nan) {
             y = std::numeric_limits<double>::quiet_NaN();
-          } else if (contract.empty_row == EmptyRow::mean_v) {
-            for (Index j = 0; j < row.length(); ++j) y += inputs.v.at(b, h / p.group(), j, c);
-            y /= static_cast<double>(row.length());
+          } else if (is_mean(contract.empty_row)) {
+            const Index values = contract.empty_row == EmptyRow::mean_all ? p.lk : row.length();
+            for (Index j = 0; j < values; ++j) y += inputs.v.at(b, h / p.group(), j, c);
+            y /= static_cast<double>(values);
           }
           result.out.push_back(y);
         }

@@ -116,7 +116,8 @@ TEST(Statistical, ErrorsThatPointOneWayAreLeftToTheRigorousTier) {
   const Policy policy = policy_for(Format::f16);
   const auto contract = [&](const char* text) { return contract_from_text(text, policy); };
   for (const auto& [text, applies] :
-       {std::pair{"{}", true}, std::pair{R"({"kappa":3})", false}, std::pair{R"({"flush_to_zero":true})", false}}) {
+       {std::pair{"{}", true}, std::pair{R"({"kappa":3})", false}, std::pair{R"({"flush_to_zero":true})", false},
+        std::pair{R"({"order":"values"})", false}, std::pair{R"({"order":"scores"})", true}}) {
     const Contract promised = contract(text);
     EXPECT_EQ(oracle::statistical_refusal(promised).empty(), applies) << text;
     oracle::AttentionOracle oracle(promised, problem, inputs);

@@ -297,7 +297,7 @@ void closed_contents(const Asking& asking, std::vector<ProbeRow>& rows) {
 // ---- rows without keys -------------------------------------------------------------------------------------------------
 
 std::string empty_promised(EmptyRow rule) {
-  constexpr const char* names[] = {"not said", "zero", "nan", "mean_v"};
+  constexpr const char* names[] = {"not said", "zero", "nan", "mean_v", "mean_all"};
   return names[static_cast<int>(rule)];
 }
 
@@ -306,17 +306,23 @@ void empty_row(const Asking& asking, std::string stage, Problem p, Index length,
   const std::string promised = empty_promised(asking.contract.empty_row);
   std::string observed;
   if (shown.done()) {
-    bool zero = true, nan = true, mean = length > 0;
+    bool zero = true, nan = true, mean = length > 0, all = true;
     for (Index j = 0; j < p.lk; ++j) {
       const double out = shown.out(j), share = j < length ? 1.0 / static_cast<double>(length) : 0;
       zero = zero && out == 0;
       nan = nan && std::isnan(out);
       mean = mean && std::fabs(out - share) < 0.01;
+      all = all && std::fabs(out - 1.0 / static_cast<double>(p.lk)) < 0.01;
     }
-    observed = zero ? "zero" : nan ? "nan" : mean ? "mean_v" : "takes keys " + in_words(taken(shown, 0));
+    observed = zero   ? "zero"
+               : nan  ? "nan"
+               : mean ? "mean_v"
+               // Blank scores do not tell it from a row that takes every key: it is seen where it was promised.
+               : all && promised == "mean_all" ? "mean_all"
+                                               : "takes keys " + in_words(taken(shown, 0));
   }
   const bool said = asking.contract.empty_row != EmptyRow::unspecified;
-  const bool agrees = observed == promised;
+  const bool agrees = observed == promised || (length == p.lk && promised == "mean_all" && observed == "mean_v");
   rows.push_back(row_of(std::move(stage), promised, observed, shown,
                         !said    ? Standing::unsaid
                         : agrees ? Standing::agrees
