@@ -78,6 +78,12 @@ Contract draw_any_contract(const Policy& policy, int variant) {
                                      : draw_mma_contract(policy, variant - contract_variants);
 }
 
+void fold_into_score(Contract& contract) {
+  Arithmetic& a = contract.arithmetic;
+  a.fold_q = a.fold_k = a.fold_sqrt = false;
+  a.fold_score = a.exp2 = true;
+}
+
 Contract tightened(Contract contract, const Variant& variant) {
   constexpr double exact = 0.51;  // rounded from more bits
   Arithmetic& a = contract.arithmetic;

@@ -16,6 +16,9 @@ Contract draw_mma_contract(const Policy& policy, int variant);
 inline constexpr int all_variants = contract_variants + mma_variants;
 Contract draw_any_contract(const Policy& policy, int variant);
 
+// The scale meets the score alone, and may bring log2 e along.
+void fold_into_score(Contract& contract);
+
 // `contract` without what `variant`, drawn from it, makes no use of: the narrowest promise that this scheme keeps.
 Contract tightened(Contract contract, const Variant& variant);
 

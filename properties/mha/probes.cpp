@@ -70,8 +70,8 @@ class Expected {
     if (way_.projected != mha::Projected::separate) sum.add(bias);
     const auto exact = sum.value();
     if (!exact) return {};
-    const double sum = way_.projected == mha::Projected::separate ? round_to(block_.storage, *exact) + bias : *exact;
-    return round_to(block_.storage, round_to(block_.contract.attention.policy[Stage::output], sum));
+    const double y = way_.projected == mha::Projected::separate ? round_to(block_.storage, *exact) + bias : *exact;
+    return round_to(block_.storage, round_to(block_.contract.attention.policy[Stage::output], y));
   }
 
  private:

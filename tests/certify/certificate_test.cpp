@@ -141,7 +141,7 @@ TEST(Certificate, EmptyRowsFollowTheContract) {
   // The mean of the values below the length, 1 and 2, or of all three.
   const char* shorter =
       "lq=1 lk=3 d=1 dv=1 dtype=f32 keep=closed lengths=full values=constant:1 edit=v[0,0,1,0]:0x1p+1;"
-      "v[0,0,2,0]:0x1.2p+2;kv_lengths[0]:2";
+      "v[0,0,2,0]:0x1.2p+2;kv_lengths[0,0,0,0]:0x1p+1";
   for (const auto& [rule, mean] : {std::pair{EmptyRow::mean_v, 1.5}, std::pair{EmptyRow::mean_all, 2.5}}) {
     EXPECT_EQ(answer(shorter, "f32", mean, rule), Answer::falls);
     EXPECT_EQ(answer(shorter, "f32", 4 - mean, rule), Answer::stands);

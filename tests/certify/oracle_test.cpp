@@ -196,11 +196,14 @@ void compare_row(const Contract& contract, const Contract& other, const Problem&
 Contract contract_of(std::uint64_t n, std::uint64_t key) {
   const NamedPolicy& named = named_policies()[n % named_policies().size()];
   Contract contract = emulator::draw_any_contract(named.policy, static_cast<int>(n % emulator::all_variants));
-  contract.empty_row = static_cast<EmptyRow>(below(mix(key), 4));
+  contract.empty_row = static_cast<EmptyRow>(below(mix(key), 5));
   if (below(key, 5) == 0)
     contract.masked_unread = MaskedUnread::yes;
   else
     contract.mask_added = below(mix(key + 1), 3) == 0;
+  if (contract.masked_unread == MaskedUnread::yes && contract.empty_row == EmptyRow::mean_all)
+    contract.empty_row = EmptyRow::mean_v;
+  if (below(mix(key + 2), 6) == 0) emulator::fold_into_score(contract);
   return contract;
 }
 

@@ -211,7 +211,7 @@ const Freedom freedoms[] = {
     {"fold score",
      {"f32,scale=bf16", R"({"fold":"score","lse_merge":"none","kv_tile_min":1024})"},
      {"f32,scale=bf16", R"({"fold":"none","lse_merge":"none","kv_tile_min":1024})"},
-     "lq=4 lk=8 d=4 dv=2 scale=0x1p-4 bias=alibi lse=f32",
+     "lq=4 lk=2 d=4 dv=2 scale=0x1p-8 bias=normal lse=f32",
      [](Variant& kernel) { kernel.exp2 = kernel.in_octaves = true; }},
     {"fold q, overflow",
      {"f16-scores16", R"({"fold":"q"})"},
