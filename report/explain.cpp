@@ -84,7 +84,8 @@ std::string told_apart(const Explanation& e) {
 
 std::string nothing_of_the_catalogue(const Explanation& e) {
   if (e.hypotheses_run == 0) return {};
-  return fmt::format("none of the {} planted faults that were run here", e.hypotheses_run);
+  return fmt::format("none of the {} planted faults that were run here{}", e.hypotheses_run,
+                     e.was_shrunk ? " and before it was shrunk" : "");
 }
 
 std::string looks_like_text(const Explanation& e) {
@@ -114,10 +115,12 @@ std::vector<std::string> fits_of(const Explanation& e, bool formats) {
 
 std::string fits_text(const Explanation& e) {
   if (!e.outside) {
-    return e.calls_kept == 0 ? std::string()
-                             : line("fits",
-                                    "each result by itself is one that the contract permits; what fails is what holds "
-                                    "between them, or beside their numbers");
+    return e.calls_kept == 0
+               ? std::string()
+               : line("fits", e.in_part ? "no result that was looked at is one that the contract excludes: of "
+                                          "large calls those are some rows"
+                                        : "each result by itself is one that the contract permits; what fails "
+                                          "is what holds between them, or beside their numbers");
   }
   std::string text;
   const auto add = [&](const std::vector<std::string>& words) {
@@ -225,7 +228,7 @@ std::string brief_text(const Explanation& e,
   }
   if (!e.where.empty())
     if (const std::string words = of_place(e.where.front()); !words.empty()) text += label("wrong are", words);
-  if (!e.fits.empty()) {
+  if (e.outside && !e.fits.empty()) {
     std::vector<std::string> words = fits_of(e, false);
     std::ranges::copy(fits_of(e, true), std::back_inserter(words));
     text += label("fits", few(words, 2, "; "));

@@ -79,7 +79,8 @@ std::optional<Accounts> accounts_of(const Entry& entry, Bench bench, const Expla
   };
   narrow(entry.problem);
   if (!found) return std::nullopt;
-  if (const auto original = before_shrinking(entry, limits); original && !found->empty()) narrow(*original);
+  const std::optional<Problem> original = before_shrinking(entry).problem;
+  if (original && work_of(*original) <= limits.hypothesis_work / 256 && !found->empty()) narrow(*original);
   accounts.kernels = *std::move(found);
   return accounts;
 }

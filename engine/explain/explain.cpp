@@ -32,6 +32,7 @@ std::vector<Heard> heard(const std::vector<KeptCall>& calls, const Op& op, const
     one.reading = op.reading(answered.call());
     if (!one.reading) continue;
     one.elements = one.reading->elements(contract, 0, limits.oracle_work);
+    one.in_part = one.work() > limits.oracle_work;
     one.outside =
         std::ranges::any_of(one.elements, [](const Element& e) { return e.outcome == oracle::Outcome::outside; });
   }
@@ -76,14 +77,14 @@ Evidenced ask(const Entry& entry, const Problem& problem, Bench bench, const Exp
   return asked;
 }
 
-std::optional<Problem> before_shrinking(const Entry& entry, const ExplainLimits& limits) {
-  if (entry.original.empty()) return std::nullopt;
+Before before_shrinking(const Entry& entry) {
+  if (entry.original.empty()) return {};
   try {
     Problem original = problem_from_text(entry.original);
-    if (original == entry.problem || work_of(original) > limits.hypothesis_work / 256) return std::nullopt;
-    return original;
+    if (original == entry.problem) return {};
+    return {true, std::move(original)};
   } catch (const Error&) {
-    return std::nullopt;  // captured values that are not here, or a problem that this version does not draw
+    return {true, std::nullopt};
   }
 }
 
@@ -106,7 +107,12 @@ void ask_further(const Entry& entry, Bench bench, const ShrinkLimits& shrinking,
     if (!all.back().complete()) all.pop_back();
     return verdict;
   };
-  if (const auto original = before_shrinking(entry, budget.limits)) ask_one(*original);
+  const Before before = before_shrinking(entry);
+  into.was_shrunk = before.shrunk;
+  if (before.problem && work_of(*before.problem) <= budget.limits.hypothesis_work / 8) {
+    ask_one(*before.problem);
+    if (all.size() > 1) all.back().original = true;
+  }
   if (budget.limits.changes == 0) return;
   int left = std::min<int>(budget.limits.changes,
                            static_cast<int>(most_work_of_changes / std::max<Index>(work_of(entry.problem), 1)));
@@ -277,6 +283,7 @@ Explanation explain(const Entry& entry, Bench bench, const ShrinkLimits& shrinki
   if (!asked.calls.empty()) {
     const std::size_t outside = first_outside(asked.heard);
     told.outside = outside < asked.heard.size();
+    told.in_part = std::ranges::any_of(asked.heard, &Heard::in_part);
     const std::size_t of = told.outside ? outside : std::min(asked.first_own, asked.heard.size() - 1);
     told.own_call = of == asked.first_own;
     if (told.outside) {
@@ -292,7 +299,12 @@ Explanation explain(const Entry& entry, Bench bench, const ShrinkLimits& shrinki
   told.answers_differ = told.outside && answers_differ(asked.calls);
   ask_further(entry, bench, shrinking, budget, all, told);
   renew(bench);
-  if (!all.front().calls.empty()) find_hypotheses(all, op, budget, told);
+  if (told.was_shrunk && std::ranges::none_of(all, &Evidenced::original))
+    told.notes.emplace_back(
+        "planted faults: what the problem was shrunk from could not be asked, or is too large, and a small one alone "
+        "names none");
+  else if (!all.front().calls.empty())
+    find_hypotheses(all, op, budget, told);
   find_fits(all, op, budget, told);
   tell_stage(all, {entry.property, &entry.problem}, told);
   told.seconds = budget.elapsed();
@@ -303,6 +315,7 @@ ExplainLimits limits_in_a_report(std::optional<double> seconds) {
   ExplainLimits limits;
   limits.oracle_work = Index{1} << 20;
   limits.hypothesis_work = Index{1} << 24;
+  limits.fit_work = Index{1} << 26;
   limits.changes = 0;
   limits.seconds = seconds;
   return limits;

@@ -23,6 +23,7 @@ namespace attest::engine {
 struct ExplainLimits {
   Index oracle_work = Index{1} << 22;       // of one look at all elements of one call
   Index hypothesis_work = Index{1} << 26;   // of all kernels together that are run in the subject's place
+  Index fit_work = Index{1} << 30;          // of all looks at whole calls that promises are held against
   int changes = 48;                         // problems besides this one that the subject is asked
   std::optional<double> seconds;            // after which nothing further is begun
   std::set<std::string> families_left_out;  // hypotheses that are not run
@@ -46,17 +47,21 @@ struct WrongPlace {
   static constexpr std::size_t most_wrong_at = 2048;
 };
 
-// A promise, or a reading of the call, under which every number is permitted.
+// A promise, or a reading of the call, under which every number of every call that was kept is permitted.
 struct Fit {
   std::string words, stage;
   ops::Departure::Kind kind = ops::Departure::Kind::format;
-  double width = 0;  // of what it permits where elements are wrong: the mean binary logarithm, over what was declared
+  // How much of what it permits the error of a wrong element fills: its distance from what is right under the declared contract, over
+  // the length of the interval under this one; of the element that fills most. What fills less than `least_fill` says nothing.
+  double fill = 0;
+  static constexpr double least_fill = 1. / 8;
   int also = 0, asked = 0;  // of further problems, of how many it permits every number
   int exact = 0;  // on how many problems, this one first, a right kernel that computes so gives these very numbers
   [[nodiscard]] bool everywhere() const noexcept { return also == asked; }
 };
 
-// A planted fault that was run in the subject's place.
+// A planted fault that was run in the subject's place, on this problem and, where that was shrunk, on the problem before: it matches on
+// both.
 struct Hypothesis {
   enum class Match : std::uint8_t {
     same,   // it gives the same numbers, bit for bit
@@ -85,6 +90,8 @@ struct Explanation {
   bool own_call = true;  // whether the wrong elements are of the problem's own call, not of one that the law made of it
   std::size_t wrong_call = 0;  // which one, from 1
   bool outside = false;        // whether some element of some call is none that the contract permits
+  bool in_part = false;        // of some call a part of the rows was looked at, since it is large
+  bool was_shrunk = false;     // the problem is what is left of a larger one
   std::vector<WrongPlace> where;
   std::vector<std::string> lies;                 // inputs and outputs that are not contiguous, in words
   std::vector<std::string> passes_at, fails_at;  // changes

@@ -36,6 +36,8 @@ ordered_json to_json(const Explanation& e) {
   if (e.verdict.evidence) object["witness"] = to_json(*e.verdict.evidence);
   object["calls"] = e.calls;
   object["outside"] = e.outside;
+  object["in_part"] = e.in_part;
+  object["was_shrunk"] = e.was_shrunk;
   if (e.outside) object["wrong_call"] = e.wrong_call;
   object["where"] = ordered_json::array();
   for (const WrongPlace& place : e.where)
@@ -59,6 +61,7 @@ ordered_json to_json(const Explanation& e) {
     object["fits"].push_back({{"words", fit.words},
                               {"stage", fit.stage},
                               {"kind", kinds[static_cast<std::size_t>(fit.kind)]},
+                              {"fill", real_to_json(fit.fill)},
                               {"exact", fit.exact > 0},
                               {"everywhere", fit.everywhere()}});
   object["policies_that_fit"] = e.policies_that_fit;

@@ -1,7 +1,11 @@
 // (c) Which other promises, and which other readings of the call, permit the numbers.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <utility>
 
 #include "engine/explain/parts.hpp"
 #include "subjects/builtin.hpp"
@@ -15,31 +19,6 @@ bool permits(std::span<const Heard> calls, const Contract& contract, std::size_t
   return std::ranges::none_of(calls, [&](const Heard& call) {
     return call.reading && call.reading->judge(contract, variant, work) == VerdictKind::fail;
   });
-}
-
-// How wide it is: the mean of log2 of its intervals over the declared ones, over the elements of several problems. What widens least
-// says most: it is the likeliest of those that permit everything.
-double width(std::span<const Evidenced> all, const Contract& declared, const Departure& departure, Index work) {
-  double sum = 0;
-  int count = 0;
-  for (const Evidenced& evidence : all) {
-    if (!(evidence.contract == declared)) continue;
-    for (const Heard& call : evidence.heard) {
-      if (!call.reading || (work -= call.work()) < 0) continue;
-      const std::vector<Element> elements = call.reading->elements(departure.contract, departure.variant, call.work());
-      for (std::size_t i = 0; i < std::min(elements.size(), call.elements.size()); ++i) {
-        const Element &then = elements[i], &now = call.elements[i];
-        if (now.outcome == oracle::Outcome::undetermined || !std::isfinite(now.got) || !std::isfinite(now.exact))
-          continue;
-        const double tiny = std::max(std::fabs(now.exact), std::fabs(now.got)) * 0x1p-60 + 0x1p-1070;
-        const double wider = std::log2((then.hi - then.lo + tiny) / (now.hi - now.lo + tiny));
-        if (!std::isfinite(wider)) continue;
-        sum += wider;
-        ++count;
-      }
-    }
-  }
-  return count > 0 ? sum / count : 0;
 }
 
 // Whether some right kernel that keeps this contract gives what every call gave, bit for bit.
@@ -62,7 +41,77 @@ bool is_exact(std::span<const Heard> calls, const Op& op, const Departure& depar
                      });
 }
 
+// Promises held against whole calls, as far as there is room for that.
+class Asked {
+ public:
+  Asked(const Evidenced& basis, const Budget& budget, Index sample)
+      : basis_(basis), budget_(budget), sample_(sample), left_(budget.limits.fit_work) {
+    for (const Heard& call : basis.heard) whole_ += call.work();
+  }
+
+  enum class Answer : std::uint8_t { fits, excluded, unknown };
+  // Every number of every call: first of a few rows, which exclude most promises.
+  Answer hold(const Departure& departure) {
+    if (whole_ <= sample_) return hold_rows(departure, whole_);
+    if (hold_rows(departure, sample_) == Answer::excluded) return Answer::excluded;
+    if (budget_.over() || left_ < whole_) {
+      ++unasked_;
+      return Answer::unknown;
+    }
+    left_ -= whole_;
+    return hold_rows(departure, whole_);
+  }
+  [[nodiscard]] double fill(const Departure& departure) const {
+    double most = 0;
+    for (const Heard& call : basis_.heard)
+      if (call.outside)
+        most = std::max(most, filled(call.elements, call.reading->elements(departure.contract, departure.variant,
+                                                                           budget_.limits.oracle_work)));
+    return most;
+  }
+  // How many promises fit some rows and were not held against all.
+  [[nodiscard]] int unasked() const noexcept { return unasked_; }
+
+ private:
+  // What is wrong must be permitted, and not only not excluded, as where the bound says nothing any more.
+  [[nodiscard]] Answer hold_rows(const Departure& departure, Index work) const {
+    Answer answer = Answer::fits;
+    for (const Heard& call : basis_.heard) {
+      if (!call.reading) continue;
+      const VerdictKind kind = call.reading->judge(departure.contract, departure.variant, work);
+      if (kind == VerdictKind::fail) return Answer::excluded;
+      if (call.outside && kind != VerdictKind::pass) answer = Answer::unknown;
+    }
+    return answer;
+  }
+
+  const Evidenced& basis_;
+  const Budget& budget_;
+  Index sample_, left_, whole_ = 0;
+  int unasked_ = 0;
+};
+
 }  // namespace
+
+double filled(std::span<const Element> declared, std::span<const Element> other) {
+  double most = 0;
+  std::size_t j = 0;
+  for (const Element& now : declared) {
+    if (now.outcome != oracle::Outcome::outside) continue;
+    // Both are in one order, and elements of which nothing is said may be missing.
+    const auto is_it = [&](const Element& e) { return e.tensor == now.tensor && e.index == now.index; };
+    const auto then = std::ranges::find_if(other.subspan(j), is_it);
+    if (then == other.end()) continue;
+    j = static_cast<std::size_t>(then - other.begin()) + 1;
+    if (then->outcome != oracle::Outcome::inside) continue;
+    // No number, or one number: it is what must come out, whatever was right.
+    if (!then->number || then->lo == then->hi) return 1;
+    const double error = std::fabs(now.got - now.exact), length = then->hi - then->lo;
+    const double fill = !std::isfinite(length) ? 0 : std::isfinite(error) ? std::min(1., error / length) : 1;
+    if (fill > most) most = fill;  // and nothing that is NaN
+  }
+  return most;
+}
 
 void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budget, Explanation& into) {
   const Evidenced* basis = nullptr;
@@ -80,12 +129,9 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
   const std::vector<Departure> departures = wrong.reading->departures(basis->contract);
   const bool formats_alone =
       std::min(work, work_of_basis) * static_cast<Index>(departures.size()) > 2 * budget.limits.oracle_work;
+  Asked asked(*basis, budget, work);
   if (formats_alone)
     into.notes.emplace_back("a call this large is held against other formats alone, not other meanings");
-  const auto fits_basis = [&](const Departure& departure) {
-    return wrong.reading->judge(departure.contract, departure.variant, work) == VerdictKind::pass &&
-           permits(basis->heard, departure.contract, departure.variant, work);
-  };
   // Those of which everything is permitted everywhere come before those that explain the problem alone.
   std::map<std::string_view, double> found;  // by group, the least size that fits everywhere
   std::map<const Evidenced*, std::map<std::string, Departure>>
@@ -113,16 +159,13 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
     }
     const auto of_group = found.find(departure.group);
     if (of_group != found.end() && departure.size > of_group->second) continue;
-    const bool exact =
-        departure.kind == Departure::Kind::format && kernels_may_run && is_exact(basis->heard, op, departure);
-    if (!exact && !fits_basis(departure)) continue;
-    Fit fit{departure.words,
-            std::string(departure.stage),
-            departure.kind,
-            width(all, basis->contract, departure, 4 * work_elsewhere),
-            0,
-            0,
-            exact ? 1 : 0};
+    // What a right kernel gives is permitted, though the bound may say nothing of it, as where something overflows.
+    const bool exact = departure.kind == Departure::Kind::format && kernels_may_run &&
+                       is_exact(basis->heard, op, departure) &&
+                       permits(basis->heard, departure.contract, departure.variant, work_of_basis);
+    if (!exact && asked.hold(departure) != Asked::Answer::fits) continue;
+    Fit fit{departure.words, std::string(departure.stage), departure.kind, asked.fill(departure), 0, 0, exact ? 1 : 0};
+    if (!exact && !(fit.fill >= Fit::least_fill)) continue;
     for (const Evidenced& other : all) {
       if (&other == basis) continue;
       const Departure* its = of_another(other, departure);
@@ -134,18 +177,29 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
     if (fit.also == fit.asked) found.emplace(departure.group, departure.size);
     into.fits.push_back(std::move(fit));
   }
-  // Meanings in the order of their table, behind them what widens least.
+  // Meanings in the order of their table, behind them what the error fills most of.
   std::ranges::stable_sort(into.fits, [](const Fit& a, const Fit& b) {
     const bool meaning_a = a.kind == Departure::Kind::semantics, meaning_b = b.kind == Departure::Kind::semantics;
     if (a.everywhere() != b.everywhere()) return a.everywhere();
     if (meaning_a != meaning_b) return meaning_a;
     if (a.exact != b.exact) return a.exact > b.exact;
-    return !meaning_a && a.width < b.width;
+    return !meaning_a && a.fill > b.fill;
   });
+  std::vector<std::pair<double, std::string>> fitting;
   for (const Departure& policy : wrong.reading->policies(basis->contract)) {
     if (budget.over()) break;
-    (fits_basis(policy) ? into.policies_that_fit : into.policies_excluded).push_back(policy.words);
+    const Asked::Answer answer = asked.hold(policy);
+    if (answer == Asked::Answer::excluded)
+      into.policies_excluded.push_back(policy.words);
+    else if (const double fill = answer == Asked::Answer::fits ? asked.fill(policy) : 0; fill >= Fit::least_fill)
+      fitting.emplace_back(fill, policy.words);
   }
+  std::ranges::stable_sort(fitting, std::greater(), [](const auto& policy) { return policy.first; });
+  for (auto& [fill, words] : fitting) into.policies_that_fit.push_back(std::move(words));
+  if (asked.unasked() > 0)
+    into.notes.push_back(fmt::format("{} {} some rows, and there was no room to hold all against {}", asked.unasked(),
+                                     asked.unasked() == 1 ? "promise fits" : "promises fit",
+                                     asked.unasked() == 1 ? "it" : "them"));
 }
 
 }  // namespace attest::engine::explaining

@@ -75,6 +75,12 @@ Nearness nearness(std::span<const Heard> calls, const std::vector<CallCopy>& ans
   return near;
 }
 
+bool all_given(const std::vector<const KeptCall*>& asked, const std::vector<CallCopy>& answers) {
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    if (!asked[i]->same(answers[i])) return false;
+  return true;
+}
+
 bool all_same(const std::vector<CallCopy>& a, const std::vector<CallCopy>& b) {
   for (std::size_t i = 0; i < a.size(); ++i)
     if (!KeptCall::same(a[i], b[i])) return false;
@@ -105,15 +111,14 @@ Index Heard::work() const {
 
 namespace {
 
-// Whether a kernel answers the calls of another problem as the subject did: bit for bit, or each element as near as is open.
+// Whether a kernel answers the calls of another problem as the subject did: bit for bit, each element as near as is open, or in part.
 bool answers_too(const Understudy& understudy, const std::string& name, const Evidenced& other, Match match) {
   const std::vector<const KeptCall*> asked = kept(other.heard);
   const std::vector<CallCopy> answers = understudy.answers(name, asked);
   if (answers.empty()) return false;
-  if (match == Match::near) return nearness(other.heard, answers).everywhere;
-  for (std::size_t i = 0; i < asked.size(); ++i)
-    if (!asked[i]->same(answers[i])) return false;
-  return true;
+  if (match == Match::same) return all_given(asked, answers);
+  const Nearness near = nearness(other.heard, answers);
+  return match == Match::near ? near.everywhere : near.share >= least_share;
 }
 
 }  // namespace
@@ -133,6 +138,8 @@ void find_hypotheses(std::span<const Evidenced> all, const Op& op, const Budget&
     return;
   }
   const Understudy understudy(op, contract);
+  const auto original = std::ranges::find(all, true, &Evidenced::original);
+  const Understudy before(op, original != all.end() ? original->contract : contract);
   const std::vector<const KeptCall*> asked = kept(calls);
   std::map<std::string, std::vector<CallCopy>> parents;
   for (const ListedSubject& fault : faults) {
@@ -148,14 +155,14 @@ void find_hypotheses(std::span<const Evidenced> all, const Op& op, const Budget&
     if (first) parent->second = understudy.answers(fault.parent, asked);
     if (parent->second.empty() || all_same(parent->second, answers)) continue;  // it says nothing here
     Hypothesis h{fault.name, fault.doc, fault.family, fault.stage, fault.report, Match::same, 1, 0, 0};
-    bool same = true;
-    for (std::size_t i = 0; i < calls.size() && same; ++i) same = asked[i]->same(answers[i]);
-    if (!same) {
+    if (!all_given(asked, answers)) {
       const Nearness near = nearness(calls, answers);
       h.match = near.everywhere && near.share > 0 ? Match::near : Match::partly;
       h.share = near.share;
       if (h.match == Match::partly && !(h.share >= least_share)) continue;
     }
+    // What a problem was shrunk to has few elements, and many faults give them.
+    if (original != all.end() && (budget.over() || !answers_too(before, h.name, *original, h.match))) continue;
     into.hypotheses.push_back(std::move(h));
   }
   for (Hypothesis& h : into.hypotheses) {

@@ -34,6 +34,7 @@ struct Heard {
   std::unique_ptr<Reading> reading;  // null where nothing can be told
   std::vector<Element> elements;     // all, or a sample of rows; empty without a reading
   bool outside = false;              // some of them
+  bool in_part = false;              // elements are a sample
   [[nodiscard]] Index work() const;
 };
 // `first_outside`: the position of the first call with an element outside; calls.size() if there is none.
@@ -49,14 +50,20 @@ struct Evidenced {
   std::size_t left_out = 0;             // of its calls
   std::size_t first_own = 0;            // the first that is not one that had to come before
   std::vector<Heard> heard;             // of `calls`
+  bool original = false;                // the problem is that of the entry before it was shrunk
   [[nodiscard]] bool complete() const;  // every call was answered and kept
 };
 
 // ---- explain.cpp
 // Asks an entry's laws of a problem, after the calls that must come before.
 Evidenced ask(const Entry& entry, const Problem& problem, Bench bench, const ExplainLimits& limits);
-// The problem before it was shrunk, where it is here and not too large.
-std::optional<Problem> before_shrinking(const Entry& entry, const ExplainLimits& limits);
+// The problem of which an entry's is what is left, if it was shrunk; nullopt if that is not here: captured values, or a problem that this
+// version does not draw.
+struct Before {
+  bool shrunk = false;
+  std::optional<Problem> problem{};
+};
+Before before_shrinking(const Entry& entry);
 
 // A kernel in the place of the subject, in the policy of a contract and with its meanings: what it gives for the same calls, in order.
 // Empty where it gives none, or there is none of that name.
@@ -72,6 +79,9 @@ class Understudy {
 // ---- geometry.cpp
 std::vector<WrongPlace> wrong_places(const Heard& call);
 std::vector<std::string> lies(const Call& call);
+
+// What Fit::fill is, of the same elements under the declared contract and under another; 0 where that says nothing of them.
+double filled(std::span<const Element> declared, std::span<const Element> other);
 
 // ---- fits.cpp: fits, policies_that_fit, policies_excluded. Of `all`, the first is the problem that is explained; where nothing
 // is outside in it, the first of the others with something outside takes its place.

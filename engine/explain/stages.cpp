@@ -64,20 +64,6 @@ Given given_by(const Heard& call) {
 
 bool is_wrong(const StageSeen& stage) { return stage.wrong > 0; }
 
-// How much wider a departure lets the numbers of a stage be: the mean binary logarithm, over what was declared.
-double width(const std::vector<Element>& then, const std::vector<Element>& now) {
-  double sum = 0;
-  int count = 0;
-  for (std::size_t i = 0; i < std::min(then.size(), now.size()); ++i) {
-    const double tiny = std::max(std::fabs(now[i].exact), std::fabs(now[i].got)) * 0x1p-60 + 0x1p-1070;
-    const double wider = std::log2((then[i].hi - then[i].lo + tiny) / (now[i].hi - now[i].lo + tiny));
-    if (!std::isfinite(wider)) continue;
-    sum += wider;
-    ++count;
-  }
-  return count > 0 ? sum / count : 0;
-}
-
 }  // namespace
 
 std::vector<StageSeen> stages_of(const Heard& call, const Contract& contract, Subject& subject) {
@@ -127,14 +113,15 @@ std::vector<Fit> fits_of_stage(const Heard& call, const Contract& contract, cons
     if (of_group != least.end() && departure.size > of_group->second) continue;
     if (!first_wrong(seen_in(*call.reading, given.names, given.tensors, departure.contract)).empty()) continue;
     least.emplace(departure.group, departure.size);
-    fits.push_back({departure.words, std::string(departure.stage), departure.kind,
-                    width(elements(departure.contract), declared), 0, 0, 0});
+    const double fill = filled(declared, elements(departure.contract));
+    if (!(fill >= Fit::least_fill)) continue;
+    fits.push_back({departure.words, std::string(departure.stage), departure.kind, fill, 0, 0, 0});
   }
-  // What widens least says most; but a stage is sooner in the format of the tensors than in another one.
+  // What the error fills most of says most; but a stage is sooner in the format of the tensors than in another one.
   const std::string stored = fmt::format("={})", name(storage_of(policy_of(contract))));
   std::ranges::stable_sort(fits, [&](const Fit& a, const Fit& b) {
     const bool a_stored = a.words.ends_with(stored), b_stored = b.words.ends_with(stored);
-    return a_stored != b_stored ? a_stored : a.width < b.width;
+    return a_stored != b_stored ? a_stored : a.fill > b.fill;
   });
   return fits;
 }

@@ -184,18 +184,96 @@ std::unique_ptr<SubjectFactory> liar(const std::string& kernel, const std::strin
 }
 
 TEST(Explain, SaysWhichStageOfABlackBoxIsNarrow) {
-  const char* problem = "b=1 hq=2 hkv=2 lq=4 lk=40 d=16 dv=8 dtype=f32 values=normal seed=11 lse=f32";
+  // Of few terms: an error fills much of what sums of as many permit.
+  const char* few = "b=1 hq=2 hkv=2 lq=4 lk=2 d=2 dv=8 dtype=f32 values=normal seed=11 lse=f32";
   for (const char* stage : {"pv", "qk"}) {
     const auto subject = liar("builtin:fused-tile16", std::string("f32,") + stage + "=f16");
-    const Explanation e = explained(*subject, entry_of(*subject, problem));
+    const Explanation e = explained(*subject, entry_of(*subject, few));
     ASSERT_TRUE(e.fails) << stage;
     EXPECT_TRUE(has_fit(e, std::string("(") + stage + "=f16)")) << stage;
+  }
+  // Of many terms bf16 permits some hundred times what f16 errs by: that is no fit.
+  const char* problem = "b=1 hq=2 hkv=2 lq=4 lk=40 d=16 dv=8 dtype=f32 values=normal seed=11 lse=f32";
+  for (const char* stage : {"pv", "qk"}) {
+    const auto narrow = liar("builtin:fused-tile16", std::string("f32,") + stage + "=f16");
+    const Explanation e = explained(*narrow, entry_of(*narrow, problem));
+    ASSERT_TRUE(e.fails) << stage;
+    EXPECT_FALSE(has_fit(e, std::string("(") + stage + "=bf16)")) << stage;
+    ASSERT_FALSE(e.fits.empty()) << stage;
+    double most = 1;
+    for (const Fit& fit : e.fits) {
+      if (!fit.everywhere()) break;
+      EXPECT_GE(fit.fill, Fit::least_fill) << fit.words;
+      EXPECT_LE(fit.fill, most) << fit.words << " is not told in its place";
+      if (fit.exact == 0) most = fit.fill;
+    }
   }
   // Numbers that are none of a format were not rounded to it; and no call is read otherwise here.
   const auto subject = liar("builtin:fused-tile16", "f32,pv=f16");
   const Explanation e = explained(*subject, entry_of(*subject, problem));
   EXPECT_FALSE(has_fit(e, "(output=f16)"));
   for (const Fit& fit : e.fits) EXPECT_NE(fit.kind, ops::Departure::Kind::semantics) << fit.words;
+}
+
+// A call whose rows are looked at in part by most promises: what permits all rows but one is told nowhere, whichever row it is.
+TEST(Explain, FitsAreAskedOfAllElements) {
+  const char* problem = "b=1 hq=1 hkv=1 lq=600 lk=32 d=4 dv=8 dtype=f32 values=normal seed=11";
+  const std::shared_ptr<SubjectFactory> narrow = builtin_subject("builtin:explicit", "f32,weights=bf16");
+  for (const Index row : {Index{-1}, Index{0}, Index{1}, Index{2}, Index{3}, Index{298}, Index{299}, Index{599}}) {
+    SubjectInfo info = builtin_subject("builtin:fused", {})->info();
+    info.name = "black-box";
+    const test::FakeFactory subject(info, [narrow, row]() -> test::Answer {
+      const std::shared_ptr<Subject> kernel = narrow->open();
+      return [kernel, row](const attest_attention& call) {
+        const CallResult result = kernel->run_one(call);
+        if (row >= 0 && row < call.out.shape[2]) store(call.out, 0, 0, row, 3, 1e6);
+        return result;
+      };
+    });
+    const Explanation e = explained(subject, entry_of(subject, problem));
+    ASSERT_TRUE(e.outside) << row;
+    EXPECT_EQ(e.fits.empty(), row >= 0) << row;
+    for (const auto* words : {&e.policies_that_fit, &e.policies_excluded})
+      EXPECT_EQ(std::ranges::count(*words, "bf16-all"), 0) << "it stores other numbers";
+    EXPECT_TRUE(row < 0 || e.policies_that_fit.empty()) << row << ": " << e.policies_that_fit.front();
+  }
+  ExplainLimits limits;
+  limits.fit_work = 1;  // no room
+  const auto subject = liar("builtin:explicit", "f32,weights=bf16");
+  const Explanation e = explained(*subject, entry_of(*subject, problem), limits);
+  EXPECT_TRUE(e.fits.empty());
+  EXPECT_FALSE(e.notes.empty());
+}
+
+// A small problem has numbers that many faults give: one is named if it gives those before shrinking, too.
+TEST(Explain, NamesAFaultOnlyIfTheProblemBeforeShrinkingAgrees) {
+  const char* small = "b=1 hq=1 hkv=1 lq=1 lk=2 d=2 dv=1 dtype=f32 values=normal seed=7 scale=0x1p-1";
+  const std::shared_ptr<SubjectFactory> missing = builtin_subject("fault:scale-missing", {}),
+                                        twice = builtin_subject("fault:scale-twice", {});
+  for (const bool alike : {true, false}) {
+    SubjectInfo info = missing->info();
+    info.name = "black-box";
+    const test::FakeFactory subject(info, [&, alike]() -> test::Answer {
+      const std::shared_ptr<Subject> first = missing->open(), second = alike ? missing->open() : twice->open();
+      return [first, second](const attest_attention& call) {
+        return (call.k.shape[2] > 8 ? second : first)->run_one(call);
+      };
+    });
+    Entry entry = entry_of(subject, small);
+    const Explanation lone = explained(subject, entry);
+    ASSERT_FALSE(lone.hypotheses.empty());
+    EXPECT_EQ(lone.hypotheses.front().name, "fault:scale-missing");
+    entry.original = to_text(problem_from_text(plain));
+    const Explanation e = explained(subject, entry);
+    EXPECT_TRUE(e.was_shrunk);
+    EXPECT_EQ(!e.hypotheses.empty() && e.hypotheses.front().name == "fault:scale-missing", alike);
+    EXPECT_EQ(e.hypotheses.empty(), !alike);
+    // Where it cannot be asked, nothing is named, and that is said.
+    entry.original = "b=1 hq=1 hkv=1 lq=1 lk=70 d=8 dv=4 dtype=f32 values=captured:gone.npz seed=7";
+    const Explanation gone = explained(subject, entry);
+    EXPECT_TRUE(gone.hypotheses.empty());
+    EXPECT_FALSE(gone.notes.empty());
+  }
 }
 
 TEST(Explain, SaysHowABlackBoxReadTheCall) {
