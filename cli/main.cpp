@@ -14,6 +14,7 @@
 
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "subjects/descendants.hpp"
 
 namespace {
 
@@ -134,6 +135,7 @@ int main(int argc, char** argv) {
   // A reader that went away, a worker that died and a file as long as files may be are told by the write itself.
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   hold_closed_descriptors();
+  attest::orphans::take_in();
   const bool bisect = bisecting(argc, argv);
   try {
     const auto exit = static_cast<attest::Exit>(run(argc, argv));

@@ -43,6 +43,7 @@ models::Subject opened(const std::string& name, const std::vector<std::string>& 
   if (!command.file.empty()) {
     subject.file = fs::absolute(command.file);
     note_started(command.file);
+    say_what_is_not_kept_inside();
   }
   subject.runtime = models::open_runtime(std::move(command));
   subject.name = subject.file.empty() ? name : "external:" + subject.runtime->info().name;
@@ -61,7 +62,7 @@ ResolveOptions runtime_options(const Settings& settings, const fs::path& model) 
   // What `torch` asks, and the time that it takes to compile.
   ::setenv("ATTEST_PROGRAM", fs::absolute(model).c_str(), 1);
   constexpr std::chrono::minutes compiling{2};
-  if (!settings.text("timeout")) options.limits.call = options.limits.start = compiling;
+  if (!settings.text("timeout")) options.limits.call = options.limits.once = compiling;
   return options;
 }
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/error.hpp"
 #include "report/text.hpp"
 #include "subjects/builtin.hpp"
+#include "subjects/fence.hpp"
 #include "subjects/resolve.hpp"
 #include "subjects/started.hpp"
 
@@ -43,11 +46,12 @@ std::string subject_help() {
 }
 
 std::vector<Option> subject_options() {
-  return {
-      {"timeout", "DURATION", "per call of a subject in a process of its own (10s), and for loading a plug-in (60s)"},
-      {"memory", "SIZE", "what a process of the subject may hold: 512M, 8G (half of the machine's)"},
-      {"in-process", "", "load a plug-in into this process, for debugging: its crash is ours"},
-      {"python", "EXE", "the interpreter for Python subjects ($ATTEST_PYTHON, else python3)"}};
+  return {{"timeout", "DURATION", "per call of a subject in a process of its own (10s)"},
+          {"load-timeout", "DURATION", "for loading it: a plug-in, a script's imports (10s; shipped adapters 60s)"},
+          {"memory", "SIZE",
+           "what a process of the subject may hold, with all that it starts: 512M, 8G (half of the machine's)"},
+          {"in-process", "", "load a plug-in into this process, for debugging: its crash is ours"},
+          {"python", "EXE", "the interpreter for Python subjects ($ATTEST_PYTHON, else python3)"}};
 }
 
 ResolveOptions resolve_options(const Settings& settings) {
@@ -55,20 +59,33 @@ ResolveOptions resolve_options(const Settings& settings) {
   options.policy = settings.text("policy").value_or("");
   options.in_process = settings.flag("in-process");
   options.python = settings.text("python").value_or("");
-  if (const auto seconds = settings.seconds("timeout")) {
-    options.limits.call = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(*seconds * 1000)));
-    options.limits.start = std::max(options.limits.start, options.limits.call);
-    options.plugin_start = options.limits.call;
-  }
+  const auto duration = [&](const char* key) {
+    const auto seconds = settings.seconds(key);
+    return seconds ? std::optional(std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(*seconds * 1000))))
+                   : std::nullopt;
+  };
+  if (const auto call = duration("timeout")) options.limits.call = *call;
+  options.load = duration("load-timeout");
   if (const auto bytes = settings.bytes("memory")) options.limits.memory = *bytes;
   return options;
+}
+
+void say_what_is_not_kept_inside() {
+  static bool said = false;
+  if (std::exchange(said, true) || fence_here() == Fence::memory_and_signals) return;
+  std::cerr << "attest: note: this system (Linux before 6.12, or without Landlock) does not keep a subject from "
+               "stopping or killing other "
+               "processes of yours (docs/worker.md)\n";
 }
 
 namespace {
 
 std::unique_ptr<SubjectFactory> open_noted(const std::string& text, const ResolveOptions& options) {
   std::unique_ptr<SubjectFactory> subject = resolve(text, Trust::command_line, options);
-  if (const Origin origin = origin_of(*subject); !origin.file.empty()) note_started(origin.file);
+  if (const Origin origin = origin_of(*subject); !origin.file.empty()) {
+    note_started(origin.file);
+    say_what_is_not_kept_inside();
+  }
   return subject;
 }
 

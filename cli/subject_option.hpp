@@ -19,6 +19,8 @@ std::string subject_help();
 
 // --timeout, --in-process, --python.
 std::vector<Option> subject_options();
+// On stderr, once: what a file of the user's can do to others where the system has no fence (subjects/fence.hpp).
+void say_what_is_not_kept_inside();
 
 // What those say.
 ResolveOptions resolve_options(const Settings& settings);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,7 +16,7 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t smallest = std::size_t{1} << 20;
+constexpr std::size_t smallest = std::size_t{1} << 20, most = std::size_t{1} << 42;
 
 Error failure(const char* what) {
   return internal_error(std::string("the memory shared with a worker cannot be ") + what + ": " + std::strerror(errno));
@@ -25,7 +26,13 @@ Error failure(const char* what) {
 
 Arena::Arena() : file_(out_of_the_way(::memfd_create("attest", MFD_CLOEXEC | MFD_ALLOW_SEALING))) {
   if (file_ < 0) throw failure("made");
-  ::fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK);
+  rlimit longest{};
+  room_ = ::getrlimit(RLIMIT_FSIZE, &longest) == 0 ? std::min<std::size_t>(most, longest.rlim_cur) : most;
+  const bool made = ::ftruncate(file_, static_cast<off_t>(room_)) == 0;
+  if (made && ::fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) return;
+  const Error why = failure(made ? "sealed" : "made");
+  ::close(file_);
+  throw why;
 }
 
 Arena::Arena(const std::string& path) : file_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
@@ -39,14 +46,10 @@ Arena::~Arena() {
 
 void Arena::grow(std::size_t size) {
   if (size <= size_) return;
-  const std::size_t next = std::max({size, smallest, size_ + size_ / 2});
-  if (::ftruncate(file_, static_cast<off_t>(next)) != 0) {
-    if (errno == EFBIG)
-      throw usage_error("the memory shared with a worker counts as a file here, and files may not be as long as the " +
-                        std::to_string(next) + " bytes that this problem takes: raise their limit (ulimit -f)");
-    throw failure("grown");
-  }
-  map(next);
+  if (size > room_)
+    throw usage_error("the memory shared with a worker counts as a file here, and files may not be as long as the " +
+                      std::to_string(size) + " bytes that this problem takes: raise their limit (ulimit -f)");
+  map(std::min(std::max({size, smallest, size_ + size_ / 2}), room_));
 }
 
 void Arena::empty() noexcept {

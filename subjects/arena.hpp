@@ -4,7 +4,8 @@
 
 namespace attest {
 
-// Shared memory that a worker process maps too. Grows, never shrinks: a worker that tried to would fail (sealed).
+// Shared memory that a worker process maps too. Its file is as long as it will ever be and sealed: whoever has it can make it neither shorter,
+// so that a look at it would end who looks, nor longer, nor seal it against others. Pages are there once they are written.
 class Arena {
  public:
   // Throws Error(internal) if the system gives no shared memory.
@@ -28,7 +29,7 @@ class Arena {
  private:
   int file_ = -1;
   std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+  std::size_t size_ = 0, room_ = 0;
 };
 
 }  // namespace attest

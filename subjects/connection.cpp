@@ -22,6 +22,7 @@ using Clock = Process::Clock;
 
 constexpr std::size_t kept_of_address = 256;  // tensors keep their address modulo this
 constexpr std::chrono::milliseconds patience_at_end{1000};
+constexpr int busy = 6;  // times what loading takes where others have the processors, at most
 
 bool overlap(std::span<std::byte> a, std::span<std::byte> b) {
   return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
@@ -38,34 +39,50 @@ std::string quoted(const std::string& text) { return json_text(json(text)); }
 
 WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& subject, std::shared_ptr<Nursery> nursery,
                                    bool may_be_nursery)
-    : command_(std::move(command)), described_by_(Clock::now() + command_.limits.start) {
+    : command_(std::move(command)), begun_at_(Clock::now()), may_be_nursery_(may_be_nursery) {
   const Process::Shared memory{arena_.file(), mailbox_.file()};
   const std::uint64_t most = command_.limits.memory;
   process_ = nursery ? std::make_unique<Process>(std::move(nursery), memory, most)
                      : std::make_unique<Process>(command_.argv, memory, command_.log, most);
   std::string request =
       fmt::format(R"({{"protocol":{},"message":"describe","arena":"/proc/self/fd/{}","subject":{},"timeout_ms":{})",
-                  protocol_version, Process::arena_file, quoted(subject), command_.limits.start.count());
+                  protocol_version, Process::arena_file, quoted(subject), longest_load().count());
   if (command_.ways.mailbox)
     request += fmt::format(R"(,"mailbox":{{"version":{},"path":"/proc/self/fd/{}","bytes":{}}})",
                            MailboxLayout::version, Process::mailbox_file, MailboxLayout::bytes);
   if (may_be_nursery) request += R"(,"nursery":true)";
   if (!command_.builds.empty()) request += fmt::format(R"(,"builds":{})", json_text(json(command_.builds)));
   request += "}\n";
-  begun_ = process_->send(request, described_by_);
+  begun_ = process_->send(request, begun_at_ + command_.limits.start);
+}
+
+std::chrono::milliseconds WorkerConnection::longest_load() const { return busy * command_.limits.start; }
+
+// Of a busy machine: what it waited for a processor is no part of what it took, up to a limit.
+Process::Received WorkerConnection::while_it_loads(const std::function<Process::Received(Clock::time_point)>& wait) {
+  const auto end = [this] {
+    return begun_at_ +
+           std::min<Clock::duration>(command_.limits.start + process_->waited_for_processor(), longest_load());
+  };
+  Process::Received state = wait(end());
+  while (state == Process::Received::timeout && Clock::now() < end()) state = wait(end());
+  return state;
 }
 
 void WorkerConnection::await_description() {
   const auto fail = [&](const std::string& why) { return Error(Exit::no_subject, command_.target + " " + why); };
   Process::Received state = begun_;
-  if (state == Process::Received::line) state = process_->born(described_by_);
-  if (state == Process::Received::line) state = process_->receive(line_, described_by_);
+  if (state == Process::Received::line)
+    state = while_it_loads([this](Clock::time_point end) { return process_->born(end); });
+  if (state == Process::Received::line)
+    state = while_it_loads([this](Clock::time_point end) { return process_->receive(line_, end); });
   if (state == Process::Received::closed)
     throw fail(fmt::format("could not be started: its worker {} before it described itself{}", process_->end(),
                            more_in_log()));
   if (state == Process::Received::timeout)
-    throw fail(fmt::format("could not be started: its worker took longer than {} to load it{}",
-                           seconds(command_.limits.start), more_in_log()));
+    throw fail(
+        fmt::format("could not be started: its worker took longer than {} to load it; --load-timeout gives it more{}",
+                    seconds(command_.limits.start), more_in_log()));
   if (state == Process::Received::too_much_memory) throw fail("could not be started: its worker " + out_of_memory());
   if (state == Process::Received::too_long)
     throw fail("could not be started: its worker answered a line without an end instead of a JSON object");
@@ -74,7 +91,7 @@ void WorkerConnection::await_description() {
     throw Error(Exit::no_subject, description.error + (description.logged ? more_in_log() : ""));
   offers_ = std::move(description.offers);
   has_mailbox_ = command_.ways.mailbox && description.mailbox;
-  is_nursery_ = description.nursery;
+  is_nursery_ = may_be_nursery_ && description.nursery;
   usable_ = true;
 }
 
@@ -195,6 +212,14 @@ std::vector<CallResult> WorkerConnection::run(const std::string& subject, std::s
     const CallStatus status = results.back().status;
     if (status == CallStatus::crash || status == CallStatus::timeout || !usable_) break;
     if (status == CallStatus::done) copy_out(calls[c], c);
+  }
+  if (usable_ && process_->says_more(has_mailbox_)) {
+    Process::Received state = Process::Received::line;
+    do state = process_->receive(line_, Clock::now());
+    while (state == Process::Received::line && line_.empty());
+    results.back() =
+        result_of(nonsense("one more line than it was asked for" +
+                           (state == Process::Received::line ? ": '" + one_line(line_.substr(0, 60)) + "'" : "")));
   }
   if (far_apart) arena_.empty();  // each trip would leave pages elsewhere
   return results;

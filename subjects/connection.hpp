@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -89,6 +90,8 @@ class WorkerConnection {
   CallResult result_of(RunReply reply);
   // An end that is seen past the deadline is a time-out: attest was stopped in the meantime, and its worker took itself for forgotten.
   CallResult lost(Process::Received how, std::chrono::milliseconds limit, Process::Clock::time_point deadline);
+  [[nodiscard]] std::chrono::milliseconds longest_load() const;
+  Process::Received while_it_loads(const std::function<Process::Received(Process::Clock::time_point)>& wait);
   [[nodiscard]] std::string more_in_log() const;
   [[nodiscard]] std::string out_of_memory() const;
 
@@ -96,13 +99,13 @@ class WorkerConnection {
   Arena arena_;
   Mailbox mailbox_;
   std::unique_ptr<Process> process_;
-  Process::Clock::time_point described_by_, left_by_{};  // limits; left_by_ counts once it has been left
+  Process::Clock::time_point begun_at_, left_by_{};  // the latter a limit, once it has been left
   std::vector<Offer> offers_;
   std::vector<TensorOffsets> offsets_;                // of each call's tensors
   std::vector<std::span<std::byte>> changed_inputs_;  // by the calls of this trip so far
   std::string line_;
   std::int64_t trip_ = 0;
-  bool is_nursery_ = false;
+  bool may_be_nursery_, is_nursery_ = false;
   bool has_mailbox_ = false;      // the worker looks there
   bool trip_in_mailbox_ = false;  // the trip under way was asked there
   Process::Received begun_{};     // what became of the first message

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <string_view>
 
 namespace attest {
 namespace {
@@ -14,6 +15,21 @@ std::uint64_t limit_in(const char* file) {
   std::uint64_t bytes = 0;
   std::ifstream stream(file);
   return stream >> bytes && bytes > 0 ? bytes : UINT64_MAX;
+}
+
+// The sum of two lines of a file of /proc; nullopt if it has neither.
+std::optional<std::uint64_t> kilobytes_of(const std::string& file, std::string_view one, std::string_view other) {
+  std::ifstream stream(file);
+  std::uint64_t kilobytes = 0, sum = 0;
+  bool told = false;
+  for (std::string key; stream >> key;) {
+    if ((key == one || key == other) && stream >> kilobytes) {
+      sum += kilobytes;
+      told = true;
+    }
+    stream.ignore(1 << 16, '\n');
+  }
+  return told ? std::optional(sum << 10) : std::nullopt;
 }
 
 }  // namespace
@@ -26,17 +42,12 @@ std::uint64_t machine_memory() {
 }
 
 std::optional<std::uint64_t> held_memory(pid_t process) {
-  std::ifstream status(fmt::format("/proc/{}/status", process));
-  std::uint64_t kilobytes = 0, sum = 0;
-  bool told = false;
-  for (std::string key; status >> key;) {
-    if ((key == "RssAnon:" || key == "VmSwap:") && status >> kilobytes) {
-      sum += kilobytes;
-      told = true;
-    }
-    status.ignore(1 << 16, '\n');
-  }
-  return told ? std::optional(sum << 10) : std::nullopt;
+  return kilobytes_of(fmt::format("/proc/{}/status", process), "RssAnon:", "VmSwap:");
+}
+
+std::uint64_t proportional_memory(pid_t process) {
+  const auto shared = kilobytes_of(fmt::format("/proc/{}/smaps_rollup", process), "Pss_Anon:", "SwapPss:");
+  return shared ? *shared : held_memory(process).value_or(0);
 }
 
 std::string memory_text(std::uint64_t bytes) {

@@ -1,7 +1,6 @@
 #include "subjects/nursery.hpp"
 
 #include <fmt/format.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "subjects/descendants.hpp"
 #include "subjects/message.hpp"
 
 namespace attest {
@@ -33,21 +33,23 @@ bool says(const nlohmann::json& object, const char* kind) {
 
 bool Nursery::is_possible() {
   static const bool possible = [] {
-    const long file = ::syscall(SYS_pidfd_open, ::getpid(), 0);
-    if (file >= 0) ::close(static_cast<int>(file));
-    return file >= 0;
+    const int file = open_process(::getpid());
+    if (file >= 0) ::close(file);
+    return file >= 0 && stat_of(::getpid());
   }();
   return possible;
 }
 
 void Nursery::bear(int socket, Process::Shared memory) {
   const std::lock_guard guard(lock_);
+  process_->wake();
   const std::array files{socket, memory.arena, memory.mailbox};
   if (process_->send(message("life", ""), files, Process::Clock::now() + patience) != Process::Received::line)
     gone_ = true;
 }
 
 bool Nursery::tell(const std::string& message) {
+  process_->wake();  // a child may have stopped it
   if (process_->send(message, Process::Clock::now() + patience) != Process::Received::line) gone_ = true;
   return !gone_;
 }
@@ -61,7 +63,12 @@ std::optional<Ended> Nursery::reap(pid_t child) {
     return std::nullopt;
   }
   const nlohmann::json reply = parse_foreign(line);
-  if (!says(reply, "reaped") || number_in(reply, "pid") != child || number_in(reply, "status") < 0) return std::nullopt;
+  if (!says(reply, "reaped") ||
+      number_in(reply, "pid") != child) {  // it says no other line: somebody else speaks for it
+    gone_ = true;
+    return std::nullopt;
+  }
+  if (number_in(reply, "status") < 0) return std::nullopt;
   return Ended{static_cast<int>(number_in(reply, "status")),
                static_cast<std::uint64_t>(std::max<std::int64_t>(number_in(reply, "held"), 0))};
 }
@@ -71,10 +78,6 @@ void Nursery::bury(pid_t child) {
   tell(message("bury", fmt::format(R"(,"pid":{})", child)));
 }
 
-pid_t Nursery::child_from(std::string_view line) {
-  const nlohmann::json message = parse_foreign(line);
-  const std::int64_t child = says(message, "born") ? number_in(message, "pid") : 0;
-  return child == static_cast<pid_t>(child) ? static_cast<pid_t>(std::max<std::int64_t>(child, 0)) : 0;
-}
+bool Nursery::says_born(std::string_view line) { return says(parse_foreign(line), "born"); }
 
 }  // namespace attest

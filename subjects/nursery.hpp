@@ -16,16 +16,21 @@ namespace attest {
 // number of threads.
 class Nursery {
  public:
-  explicit Nursery(std::unique_ptr<Process> process) : process_(std::move(process)) {}
+  explicit Nursery(std::unique_ptr<Process> process) : process_(std::move(process)) { process_->counts_alone(); }
 
   // Whether children can be watched here.
   static bool is_possible();
 
-  // The number of a child, from the line that it says first; 0 if that is none.
-  static pid_t child_from(std::string_view line);
+  // Whether that is the line that a child says first.
+  static bool says_born(std::string_view line);
+
+  [[nodiscard]] pid_t number() const noexcept { return process_->number(); }
 
   // Whether it has ended, or is about to: its children end with it.
   [[nodiscard]] bool is_gone() const { return gone_ || process_->has_ended_by({}); }
+
+  // Whether it holds more than a process may, its children apart.
+  [[nodiscard]] bool holds_too_much() const { return process_->holds_too_much_alone(); }
 
   // Asks for a child that serves `socket`, and does not wait for it.
   void bear(int socket, Process::Shared memory);

@@ -6,19 +6,24 @@
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "core/error.hpp"
+#include "subjects/descendants.hpp"
 #include "subjects/descriptor.hpp"
+#include "subjects/fence.hpp"
 #include "subjects/memory.hpp"
 #include "subjects/nursery.hpp"
 
@@ -45,8 +50,7 @@ struct Spawn {
     sigdelset(&all, SIGXFSZ);  // a log as long as files may be is not the subject's crash
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
   ~Spawn() {
     posix_spawn_file_actions_destroy(&actions);
@@ -59,6 +63,7 @@ struct Spawn {
 // A limit of the system (setrlimit) would count what is only reserved, of which sanitizers and device libraries take more than
 // any machine has, and would end a kernel by a null pointer somewhere: what it holds is looked at instead.
 constexpr std::chrono::milliseconds between_looks{50};
+constexpr int share_of_looks = 20;                       // a look takes no more than this part of the time
 constexpr std::chrono::seconds patience_after_kill{10};  // a driver may take its time to let go of a process
 
 // Our end, and theirs.
@@ -75,12 +80,55 @@ std::string signal_name(int signal) {
   return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
+// nullopt if it does not end, though it was killed. What traces it (ptrace) is told first that it has: if that has left its tree, it goes with
+// the orphans.
 std::optional<Ended> reap(pid_t child) {
   int status = 0;
   rusage used{};
-  while (::wait4(child, &status, 0, &used) < 0 && errno == EINTR) {
+  const auto end = Process::Clock::now() + patience_after_kill;
+  for (auto pause = std::chrono::microseconds(50);; pause = std::min(2 * pause, std::chrono::microseconds(10'000))) {
+    const pid_t ended = ::wait4(child, &status, WNOHANG, &used);
+    if (ended == child) return Ended{status, static_cast<std::uint64_t>(used.ru_maxrss) << 10};
+    if ((ended < 0 && errno != EINTR) || Process::Clock::now() >= end) return std::nullopt;
+    if (ended == 0 && is_traced(child)) orphans::kill();
+    if (ended == 0) std::this_thread::sleep_for(pause);
   }
-  return Ended{status, static_cast<std::uint64_t>(used.ru_maxrss) << 10};
+}
+
+// For appending. -1, with the reason in errno, for what is no file, as something that the last worker put in its place.
+int open_log(const std::filesystem::path& log) {
+  const int file = ::open(log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  struct stat status {};
+  if (file < 0 || (::fstat(file, &status) == 0 && S_ISREG(status.st_mode))) return out_of_the_way(file);
+  ::close(file);
+  errno = EEXIST;
+  return -1;
+}
+
+// Without attest's own settings, which may say what problems are drawn.
+std::vector<char*> environment() {
+  constexpr std::string_view settings = "ATTEST_PARAMS=";
+  std::vector<char*> kept;
+  for (char** one = environ; *one != nullptr; ++one)
+    if (!std::string_view(*one).starts_with(settings)) kept.push_back(*one);
+  kept.push_back(nullptr);
+  return kept;
+}
+
+// 0 or what is wrong.
+int start(pid_t& child, char* const* arguments, const Spawn& spawn) try {
+  int error = 0;
+  std::vector<char*> its_environment = environment();
+  const auto lock = orphans::starting();
+  std::thread([&] {  // which alone is inside the fence, with what it starts
+    fence_this_thread();
+    error = ::posix_spawnp(&child, arguments[0], &spawn.actions, &spawn.attributes, arguments, its_environment.data());
+  })
+      .join();
+  if (error == 0) orphans::started(child, lock);
+  return error;
+} catch (const std::system_error& full) {  // no thread
+  return full.code().value();
 }
 
 }  // namespace
@@ -89,49 +137,52 @@ Process::Process(const std::vector<std::string>& argv, Shared memory, const std:
                  std::uint64_t most_memory)
     : most_memory_(most_memory) {
   const int theirs = open_channel(socket_);
-  const int log_file =
-      out_of_the_way(::open(log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const int log_file = open_log(log);
   std::vector<char*> arguments;
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   int error = log_file < 0 ? errno : 0;
   if (error == 0) {
     const Spawn spawn(theirs, memory, log_file);
-    error = ::posix_spawnp(&child_, arguments[0], &spawn.actions, &spawn.attributes, arguments.data(), environ);
+    error = start(child_, arguments.data(), spawn);
     ::close(log_file);
   }
   ::close(theirs);
   if (error != 0) ::close(socket_);
   if (log_file < 0) throw usage_error(log.string() + " cannot be written: " + std::strerror(error));
   if (error != 0) throw Error(Exit::no_subject, argv[0] + " cannot be run: " + std::strerror(error));
-  watch(child_);
+  child_file_ = open_process(child_);
 }
 
 Process::Process(std::shared_ptr<Nursery> nursery, Shared memory, std::uint64_t most_memory)
     : nursery_(std::move(nursery)), most_memory_(most_memory) {
-  const int theirs = open_channel(socket_);
-  nursery_->bear(theirs, memory);  // if that fails, the channel is closed
+  const int theirs = open_channel(socket_), wanted = 1;
+  ::setsockopt(socket_, SOL_SOCKET, SO_PASSCRED, &wanted, sizeof wanted);  // before it says anything
+  nursery_->bear(theirs, memory);                                          // if that fails, the channel is closed
   ::close(theirs);
 }
 
-void Process::watch(pid_t child) {
-  child_ = child;
-  child_file_ = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
-}
-
+// Its number comes with the first thing that it says, from the system. A privileged process may lie there, too; but not about whose child
+// the one of that number is, so that nobody else's is ever killed.
 Process::Received Process::born(Clock::time_point deadline) {
   if (!nursery_ || child_ > 0) return Received::line;
+  pid_t sender = 0;
+  const Received said = receive_more(deadline, &sender);
+  const int not_wanted = 0;
+  ::setsockopt(socket_, SOL_SOCKET, SO_PASSCRED, &not_wanted, sizeof not_wanted);
+  if (said != Received::line) return said;
   std::string line;
   if (const Received state = receive(line, deadline); state != Received::line) return state;
-  const pid_t child = Nursery::child_from(line);
-  if (child <= 1 || ::getpgid(child) != child) return Received::closed;  // it does not lead a group that ends with it
-  watch(child);
+  if (!Nursery::says_born(line)) return Received::closed;
+  child_file_ = open_child(sender, nursery_->number());
+  if (child_file_ < 0) return Received::closed;
+  child_ = sender;
   return Received::line;
 }
 
 Process::~Process() {
   if (nursery_ && child_ > 0) {
-    kill_group(has_ended_by({}));
+    kill_all();
     nursery_->bury(child_);
   } else {
     end();
@@ -146,8 +197,7 @@ Process::Received Process::wait_for(short events, Clock::time_point deadline) {
   for (;;) {
     if (holds_too_much()) return Received::too_much_memory;
     pollfd files[2] = {{socket_, events, 0}, {child_file_, POLLIN, 0}};
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(std::min(deadline, looked_ + between_looks) - Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(deadline, next_look_) - Clock::now());
     const int ready = ::poll(files, 2, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0 && Clock::now() < deadline) continue;
@@ -159,12 +209,29 @@ Process::Received Process::wait_for(short events, Clock::time_point deadline) {
 // Calls may take less than the look.
 bool Process::holds_too_much() {
   const auto now = Clock::now();
-  if (now < looked_ + between_looks) return false;
-  looked_ = now;
-  return held_memory(child_).value_or(0) > most_memory_;
+  if (now < next_look_) return false;
+  std::uint64_t held = 0;
+  if (counts_alone_)
+    held = this->held();
+  else if (child_ > 0)
+    held = held_with_descendants(child_, most_memory_) + orphans::held(most_memory_);
+  const auto end = Clock::now();
+  next_look_ = std::max(now + between_looks, end + share_of_looks * (end - now));
+  if (held > most_memory_) orphans::kill();  // nobody knows whose they are, and they may be what holds it
+  return held > most_memory_ || (nursery_ && nursery_->holds_too_much());
 }
 
 std::uint64_t Process::held() const { return child_ > 0 ? held_memory(child_).value_or(0) : 0; }
+
+Process::Clock::duration Process::waited_for_processor() const {
+  std::ifstream file(fmt::format("/proc/{}/schedstat", child_));
+  std::uint64_t ran = 0, waited = 0;  // nanoseconds
+  return file >> ran >> waited ? std::chrono::nanoseconds(waited) : std::chrono::nanoseconds(0);
+}
+
+void Process::wake() const {
+  if (child_ > 0 && !nursery_) ::kill(child_, SIGCONT);  // ours until we ask for its status
+}
 
 Process::Received Process::send(std::string_view line, Clock::time_point deadline) {
   while (!line.empty()) {
@@ -193,14 +260,49 @@ Process::Received Process::receive(std::string& line, Clock::time_point deadline
     }
     searched_ = buffer_.size();
     if (buffer_.size() - consumed_ > longest_line) return Received::too_long;
+    if (const Received state = receive_more(deadline); state != Received::line) return state;
+  }
+}
+
+// Some bytes. `sender`: the process that the system says wrote them.
+Process::Received Process::receive_more(Clock::time_point deadline, pid_t* sender) {
+  for (;;) {
     if (const Received state = wait_for(POLLIN, deadline); state != Received::line) return state;
     char chunk[16384];
-    const ssize_t count = ::recv(socket_, chunk, sizeof chunk, MSG_DONTWAIT);
-    if (count > 0)
-      buffer_.append(chunk, static_cast<std::size_t>(count));
-    else if (count == 0 || (errno != EAGAIN && errno != EINTR))
-      return Received::closed;
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(ucred))];
+    iovec text{chunk, sizeof chunk};
+    msghdr message{};
+    message.msg_iov = &text;
+    message.msg_iovlen = 1;
+    message.msg_control = sender != nullptr ? room : nullptr;
+    message.msg_controllen = sender != nullptr ? sizeof room : 0;
+    const ssize_t count = ::recvmsg(socket_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count <= 0) return Received::closed;
+    buffer_.append(chunk, static_cast<std::size_t>(count));
+    if (sender == nullptr) return Received::line;
+    for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head))
+      if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS) {
+        ucred who{};
+        std::memcpy(&who, CMSG_DATA(head), sizeof who);
+        *sender = who.pid;
+      }
+    return Received::line;
   }
+}
+
+bool Process::says_more(bool but_empty_lines) {
+  char chunk[4096];
+  for (ssize_t count;
+       buffer_.size() - consumed_ < sizeof chunk && (count = ::recv(socket_, chunk, sizeof chunk, MSG_DONTWAIT)) > 0;)
+    buffer_.append(chunk, static_cast<std::size_t>(count));
+  if (but_empty_lines) {
+    const std::size_t said = buffer_.find_first_not_of('\n', consumed_);
+    if (said != std::string::npos) return true;
+    buffer_.clear();
+    consumed_ = searched_ = 0;
+  }
+  return consumed_ < buffer_.size();
 }
 
 Process::Received Process::send(std::string_view line, std::span<const int> files, Clock::time_point deadline) {
@@ -244,10 +346,7 @@ bool Process::has_ended_by(Clock::time_point deadline) const {
   }
 }
 
-// A child that ended after its nursery is nobody's, and its number may be another's by now.
-void Process::kill_group(bool has_ended) const {
-  if (!has_ended || !nursery_ || !nursery_->is_gone()) ::kill(-child_, SIGKILL);
-}
+void Process::kill_all() const { kill_with_descendants(child_, child_file_); }
 
 void Process::hang_up() { ::shutdown(socket_, SHUT_WR); }
 
@@ -258,14 +357,16 @@ std::string Process::end() {
   const ssize_t rest = ::recv(socket_, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
   const bool closed = rest == 0 || (rest < 0 && errno == ECONNRESET);
   const bool by_itself = has_ended_by(Clock::now() + std::chrono::milliseconds(closed ? 500 : 0));
-  kill_group(by_itself);
+  kill_all();
   if (nursery_ && !by_itself)
     has_ended_by(Clock::now() + patience_after_kill);  // not there, where others wait for theirs
   const std::optional<Ended> ended = nursery_ ? nursery_->reap(child_) : reap(child_);
+  if (!nursery_) orphans::ended(child_);
   child_ = -1;
-  is_orphan_ = !ended;
+  is_orphan_ = nursery_ && !ended;
   if (!by_itself) return closed ? "closed its output" : "was stopped";
-  if (!ended) return "ended, and so did the process that it was forked from";
+  if (!ended)
+    return nursery_ ? "ended, and so did the process that it was forked from" : "ended, and nobody can say how";
   const int status = ended->status;
   is_orphan_ = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)

@@ -20,8 +20,9 @@ struct Ended {
   std::uint64_t most_held;
 };
 
-// A child process that speaks in lines over its stdin and stdout. It leads a process group of its own, so that what it
-// started ends with it, and a Ctrl-C meant for the campaign does not reach it.
+// A child process that speaks in lines over its stdin and stdout. It leads a session of its own, without a terminal: a Ctrl-C meant for the
+// campaign does not reach it, and it reaches no terminal. What it started ends with it, wherever that has gone (descendants.hpp), and a
+// fence keeps all of them from others (fence.hpp).
 class Process {
  public:
   using Clock = std::chrono::steady_clock;
@@ -34,13 +35,13 @@ class Process {
   };
 
   // argv[0] is searched on PATH. The child's stderr is appended to `log`. A child found to hold more than `most_memory` bytes
-  // while it is waited for is too_much_memory. Throws Error(no_subject) if it does not start, and
+  // with all that it has started, while it is waited for, is too_much_memory. Of attest's own settings its environment says nothing. Throws Error(no_subject) if it does not start, and
   // Error(usage) if the log cannot be written.
   Process(const std::vector<std::string>& argv, Shared memory, const std::filesystem::path& log,
           std::uint64_t most_memory = UINT64_MAX);
-  // A child that `nursery` forks. It is there once it has told its number, which born() waits for.
+  // A child that `nursery` forks. It is there once it has said so, which born() waits for; its number is the system's to tell.
   Process(std::shared_ptr<Nursery> nursery, Shared memory, std::uint64_t most_memory);
-  ~Process();  // kills the group and reaps the child
+  ~Process();  // kills the child and all below it, and asks for its status
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
@@ -50,12 +51,23 @@ class Process {
   Received send(std::string_view line, Clock::time_point deadline);
   // The same with copies of open files.
   Received send(std::string_view line, std::span<const int> files, Clock::time_point deadline);
+  // Whether it has said more than it was asked for, which nobody has received yet; empty lines apart where they mean something.
+  bool says_more(bool but_empty_lines);
   // The next line, without its newline.
   Received receive(std::string& line, Clock::time_point deadline);
   // Whether it holds more than it may; looks at most once in a while.
   bool holds_too_much();
+  // The same at this moment, without what it has started; and for a process whose children are counted each by itself.
+  [[nodiscard]] bool holds_too_much_alone() const { return held() > most_memory_; }
+  void counts_alone() noexcept { counts_alone_ = true; }
   // Bytes that it holds for itself; 0 if that is not known.
   [[nodiscard]] std::uint64_t held() const;
+  // How long it has waited for a processor that others had; 0 if that is not known.
+  [[nodiscard]] Clock::duration waited_for_processor() const;
+  // -1 if it is not there.
+  [[nodiscard]] pid_t number() const noexcept { return child_; }
+  // Lets it go on if its child has stopped it.
+  void wake() const;
   // Closes its stdin.
   void hang_up();
   // Waits for it to end by itself.
@@ -67,16 +79,16 @@ class Process {
   [[nodiscard]] bool is_orphan() const noexcept { return is_orphan_; }
 
  private:
-  void watch(pid_t child);
-  void kill_group(bool has_ended) const;
+  void kill_all() const;
+  Received receive_more(Clock::time_point deadline, pid_t* sender = nullptr);
   Received wait_for(short events, Clock::time_point deadline);
 
   std::shared_ptr<Nursery> nursery_;  // whose child it is; null: ours
   pid_t child_ = -1;
-  bool is_orphan_ = false;
+  bool is_orphan_ = false, counts_alone_ = false;
   std::uint64_t most_memory_;
-  Clock::time_point looked_{};  // when its memory was last looked at
-  int child_file_ = -1;         // pidfd, -1 where the system has none
+  Clock::time_point next_look_{};  // at its memory
+  int child_file_ = -1;            // pidfd, -1 where the system has none
   int socket_ = -1;
   std::string buffer_;  // received, from `consumed_` on not yet handed out
   std::size_t consumed_ = 0;

@@ -91,12 +91,23 @@ std::string python_of(const ResolveOptions& options) {
   return variable != nullptr && *variable != '\0' ? variable : "python3";
 }
 
+// What is shipped loads libraries that may take their time.
+WorkerLimits limits_of(const ResolveOptions& options, bool shipped) {
+  WorkerLimits limits = options.limits;
+  limits.start = options.load.value_or(shipped ? limits.once : limits.start);
+  return limits;
+}
+
 // `file`: that the worker serves; empty for an adapter.
 std::unique_ptr<SubjectFactory> worker(std::vector<std::string> argv, const std::string& file,
                                        const std::string& target, const std::string& name, std::string_view text,
                                        const ResolveOptions& options) {
-  WorkerCommand command{std::move(argv), target, log_for(text, options.log_folder),
-                        options.limits,  file,   {options.ways.mailbox, false}};
+  WorkerCommand command{std::move(argv),
+                        target,
+                        log_for(text, options.log_folder),
+                        limits_of(options, file.empty()),
+                        file,
+                        {options.ways.mailbox, false}};
   return std::make_unique<WorkerFactory>(std::move(command), name, std::string(text));
 }
 
@@ -107,11 +118,8 @@ std::vector<std::string> python_worker(const std::string& target, const ResolveO
 // `file`: as for worker().
 std::unique_ptr<SubjectFactory> plugin(const Target& target, std::string_view text, const ResolveOptions& options,
                                        const std::string& file) {
-  if (!options.in_process) {
-    ResolveOptions loading = options;
-    loading.limits.start = options.plugin_start.value_or(options.limits.start);
-    return worker({plugin_host().string(), target.path}, file, target.path, target.name, text, loading);
-  }
+  if (!options.in_process)
+    return worker({plugin_host().string(), target.path}, file, target.path, target.name, text, options);
   const std::vector<PluginEntry> entries = load_plugin(target.path);
   std::vector<std::string> names;
   for (const PluginEntry& entry : entries) names.push_back(entry.name);
@@ -202,8 +210,8 @@ std::optional<PythonTarget> python_target(std::string_view text, const ResolveOp
   const std::optional<Target> script = adapter ? std::nullopt : split(text, ".py");
   if (!adapter && !script) return std::nullopt;
   const std::string target = adapter ? std::string(text) : script->path;
-  WorkerCommand command{
-      python_worker(target, options), target, log_for(text, options.log_folder), options.limits, {}, options.ways};
+  WorkerCommand command{python_worker(target, options), target, log_for(text, options.log_folder),
+                        limits_of(options, adapter),    {},     options.ways};
   if (adapter) return PythonTarget{std::move(command), std::string(text.substr(text.find(':') + 1))};
   command.file = target;
   return PythonTarget{std::move(command), script->name};
@@ -227,7 +235,7 @@ WorkerCommand runtime_command(std::string_view text, Trust trust, const ResolveO
   return {python_worker("runtime:" + target, options),
           target,
           log_for("runtime-" + target, options.log_folder),
-          options.limits,
+          limits_of(options, !script),
           script ? target : std::string(),
           options.ways};
 }

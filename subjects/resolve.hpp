@@ -22,7 +22,7 @@ struct ResolveOptions {
   std::filesystem::path log_folder;  // what workers print; empty: attest-UID in the folder for temporary files
   WorkerLimits limits;
   WorkerWays ways{true, true};
-  std::optional<std::chrono::milliseconds> plugin_start;  // in place of limits.start, for loading a plug-in
+  std::optional<std::chrono::milliseconds> load;  // in place of limits.start, and of what shipped adapters have
 };
 
 // The subject that `text` names: builtin:NAME, fault:NAME, plugin.so[:NAME], script.py[:NAME], a shipped adapter

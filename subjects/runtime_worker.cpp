@@ -77,7 +77,7 @@ CallResult RuntimeWorker::load(std::string_view bytes, const ModelBuild& build, 
   model = ++models_;
   ++trip_;
   const std::chrono::milliseconds limit =
-      std::max(command_.limits.start, command_.limits.call);  // a compiler takes its time
+      std::max(command_.limits.once, command_.limits.call);  // a compiler takes its time
   Arena& arena = connection_->arena();
   arena.grow(aligned(bytes.size() + 1));
   std::memcpy(arena.data(), bytes.data(), bytes.size());

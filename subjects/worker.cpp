@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -17,11 +20,15 @@ namespace {
 constexpr std::uintmax_t largest_log = std::uintmax_t{16} << 20;
 constexpr int trips_between_looks = 1024;
 
-// What a worker prints is kept, but not without end: a full log begins anew.
+// What a worker prints is kept, but not without end: a full log begins anew. A link that a worker put in its place is not followed.
 void keep_log_small(const std::filesystem::path& log) {
   std::error_code ignored;
   const std::uintmax_t size = std::filesystem::file_size(log, ignored);
-  if (!ignored && size > largest_log) std::filesystem::resize_file(log, 0, ignored);
+  if (ignored || size <= largest_log) return;
+  const int file = ::open(log.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) return;
+  [[maybe_unused]] const int emptied = ::ftruncate(file, 0);
+  ::close(file);
 }
 
 class WorkerSubject : public Subject {

@@ -14,8 +14,9 @@ namespace attest {
 
 struct WorkerLimits {
   std::chrono::milliseconds call{10'000};       // past it a call is a timeout
-  std::chrono::milliseconds start{60'000};      // for loading the subject and answering describe
-  std::uint64_t memory = machine_memory() / 2;  // bytes that one process may hold
+  std::chrono::milliseconds start{10'000};      // for loading the subject and answering describe
+  std::chrono::milliseconds once{60'000};       // what is done once may take: a first call, compiling a model
+  std::uint64_t memory = machine_memory() / 2;  // bytes that one process may hold, with all that it has started
 };
 
 // What is faster than a process that is started anew for each life, and asked by lines in a pipe. Both are offered: the worker decides.

@@ -59,7 +59,7 @@ std::chrono::milliseconds WorkerSource::warm_up() const noexcept {
   constexpr int loads = 10, most_unanswered = 3;
   const std::chrono::milliseconds slowest(slowest_first_ms_.load());
   if (slowest.count() < 0 && unanswered_ >= most_unanswered) return {};
-  return std::min(slowest.count() < 0 ? loads * load_time_ : busy * slowest, command_.limits.start);
+  return std::min(slowest.count() < 0 ? loads * load_time_ : busy * slowest, command_.limits.once);
 }
 
 void WorkerSource::was_warmed_up_in(std::chrono::nanoseconds took) noexcept {

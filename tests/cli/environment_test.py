@@ -204,7 +204,7 @@ class Subjects(Environment):
     def test_a_plugin_that_never_loads(self):
         spinning = self.plugin("spins", at_load="__attribute__((constructor)) static void spin(void) { for (;;) {} }")
         start = time.monotonic()
-        self.refused(self.attest("check", spinning, "--timeout", "1s"), 4, spinning, "took longer than 1 s to load")
+        self.refused(self.attest("check", spinning, "--load-timeout", "1s"), 4, spinning, "took longer than 1 s to load")
         self.assertLess(time.monotonic() - start, 20)
 
     def test_a_subject_that_takes_all_memory(self):

@@ -125,7 +125,7 @@ def begin_life(nursery, its_socket, arena, mailbox):
     for file, place in ((arena, ARENA_FILE), (mailbox, MAILBOX_FILE)):
         os.dup2(file, place)
         os.close(file)
-    os.write(its_socket, line(message="born", pid=os.getpid()))
+    os.write(its_socket, line(message="born"))
     return its_socket
 
 

@@ -1,0 +1,15 @@
+#pragma once
+
+namespace attest {
+
+// Landlock around a subject: what runs inside may send signals to nobody outside, and looks neither into the memory, the environment
+// nor the open files of a process outside, whoever's it is. A process inherits the fence of the thread that starts it.
+
+// Whether this system has it: signals since Linux 6.12, the rest since 5.13.
+enum class Fence : unsigned char { none, memory, memory_and_signals };
+Fence fence_here() noexcept;
+
+// Puts the calling thread inside one of its own, for good. False where the system has none.
+bool fence_this_thread() noexcept;
+
+}  // namespace attest
