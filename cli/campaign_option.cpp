@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <ctime>
 #include <iostream>
@@ -70,6 +73,24 @@ void read_domain(const Settings& settings, engine::CampaignOptions& options) {
   }
 }
 
+// What is left of an open file, which is closed.
+std::uint64_t seed_from(int file, const std::string& origin) {
+  constexpr std::size_t longest = 64;
+  std::string text;
+  char byte = 0;
+  ssize_t count = 0;
+  while (text.size() < longest && ((count = ::read(file, &byte, 1)) == 1 || (count < 0 && errno == EINTR)))
+    if (count == 1) text += byte;
+  if (file > STDERR_FILENO) ::close(file);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.pop_back();
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (count < 0 || text.empty() || error != std::errc() || end != text.data() + text.size())
+    throw usage_error(fmt::format(
+        "{} {}: there must be a seed in that open file, 0..2^64-1, as in `--seed-fd 3 3< FILE`", origin, file));
+  return seed;
+}
+
 std::uint64_t random_seed() {
   std::random_device device;
   return static_cast<std::uint64_t>(device()) << 32 | device();
@@ -84,10 +105,10 @@ std::string utc_stamp() {
   return text;
 }
 
-// Makes PARENT/UTC-SEED, or UTC-SEED-2 and so on where campaigns of one seed begin in one second. What cannot be made is for
+// Makes PARENT/UTC-SEED, UTC alone where the seed is kept back, or UTC-SEED-2 and so on where campaigns of one seed begin in one second. What cannot be made is for
 // whoever writes into it to tell.
-std::filesystem::path new_folder(const std::filesystem::path& parent, std::uint64_t seed) {
-  const std::string name = fmt::format("{}-{}", utc_stamp(), seed);
+std::filesystem::path new_folder(const std::filesystem::path& parent, std::optional<std::uint64_t> seed) {
+  const std::string name = utc_stamp() + (seed ? fmt::format("-{}", *seed) : "");
   std::error_code error;
   std::filesystem::create_directories(parent, error);
   std::filesystem::path folder = parent / name;
@@ -113,6 +134,7 @@ std::vector<Option> campaign_options() {
       policy_option(),
       {"op", "OP", "attention, layer_norm or mha (the first that the subject offers)"},
       {"seed", "N", "0..2^64-1"},
+      {"seed-fd", "FD", "reads the seed from this open file, so that the subject cannot see it"},
       {"cases", "N", "problems to draw"},
       {"time", "DURATION", "30s, 5m, 2h"},
       {"jobs", "N", "threads, each with its own instance of the subject (all cores)"},
@@ -145,6 +167,11 @@ CampaignExtent read_extent(const Settings& settings, bool open_ended) {
   const auto folder = open_ended ? settings.text("output") : std::nullopt;
   const auto begun = folder ? engine::seed_in(*folder) : std::nullopt;  // a campaign goes on with its own
   extent.seed = settings.integer("seed", 0, most).value_or(begun ? *begun : open_ended ? random_seed() : 1);
+  if (const auto file = settings.integer("seed-fd", 0, std::numeric_limits<int>::max())) {
+    if (settings.text("seed")) throw usage_error("--seed and --seed-fd both say the seed: give one of them");
+    extent.seed = seed_from(static_cast<int>(*file), settings.origin("seed-fd"));
+    extent.seed_kept_back = true;
+  }
   extent.cases = settings.integer("cases", 1, most);
   extent.seconds = settings.seconds("time");
   extent.forever = open_ended && settings.flag("forever");
@@ -154,7 +181,7 @@ CampaignExtent read_extent(const Settings& settings, bool open_ended) {
 }
 
 std::filesystem::path campaign_folder(const Settings& settings, bool open_ended, const std::string& folder_name,
-                                      std::uint64_t seed) {
+                                      std::optional<std::uint64_t> seed) {
   if (const auto folder = settings.text("output")) return *folder;
   return open_ended ? new_folder(std::filesystem::path("attest-out") / folder_name, seed) : std::filesystem::path();
 }
@@ -164,6 +191,7 @@ void read_campaign(const Settings& settings, bool open_ended, const std::string&
   read_domain(settings, options);
   const CampaignExtent extent = read_extent(settings, open_ended);
   options.seed = extent.seed;
+  options.seed_kept_back = extent.seed_kept_back;
   options.cases = extent.cases;
   options.seconds = extent.seconds;
   if (!options.cases && !options.seconds && !extent.forever) {
@@ -175,11 +203,12 @@ void read_campaign(const Settings& settings, bool open_ended, const std::string&
   options.avoid = !settings.flag("no-avoid");
   options.jobs = read_jobs(settings);
   options.shard = read_shard(settings.text("shard"), settings.origin("shard"));
-  if (options.shard.count > 1 && open_ended && !settings.text("seed"))
+  if (options.shard.count > 1 && open_ended && !settings.text("seed") && !extent.seed_kept_back)
     throw usage_error("a shard needs --seed: all of them draw parts of one stream");
   options.shrink = read_budget(settings, open_ended);
   options.continue_after_failure = open_ended || settings.flag("continue-after-failure");
-  options.folder = campaign_folder(settings, open_ended, folder_name, options.seed);
+  options.folder = campaign_folder(settings, open_ended, folder_name,
+                                   options.seed_kept_back ? std::nullopt : std::optional(options.seed));
   if (const auto corpus = settings.text("corpus"))
     options.corpus = *corpus;
   else if (!options.folder.empty())
@@ -196,7 +225,7 @@ void read_repeat(const Settings& settings, const SubjectInfo& info, const Subjec
 }
 
 void read_problem(const Settings& settings, engine::CampaignOptions& options) {
-  for (const char* key : {"assume", "seed", "cases", "time", "repeat", "shard", "output", "events"})
+  for (const char* key : {"assume", "seed", "seed-fd", "cases", "time", "repeat", "shard", "output", "events"})
     if (settings.text(key) && settings.origin(key).starts_with("--"))
       throw usage_error(fmt::format(
           "{} is for random problems, and --problem is one as it stands: leave one of them out", settings.origin(key)));
@@ -252,6 +281,7 @@ int finish(const engine::Summary& summary, const Outputs& outputs) {
   }
   if (outputs.events && !outputs.events->holds_all())
     throw usage_error("--events: the file could not be written whole; check the space on its disk");
+  if (outputs.events) outputs.events->require_in_place();
   if (summary.exit() == Exit::internal) throw internal_error(summary.emptiness());
   return static_cast<int>(summary.exit());
 }

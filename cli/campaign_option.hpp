@@ -23,9 +23,10 @@ std::vector<Option> campaign_options();
 // A folder name from a subject: "fault:scale-twice" gives "fault-scale-twice".
 std::string folder_name(std::string_view subject);
 
-// --seed, --cases, --time and --forever. `open_ended`: with a random seed unless told.
+// --seed, --seed-fd, --cases, --time and --forever. `open_ended`: with a random seed unless told.
 struct CampaignExtent {
   std::uint64_t seed = 0;
+  bool seed_kept_back = false;
   std::optional<std::uint64_t> cases;
   std::optional<double> seconds;
   bool forever = false;
@@ -33,7 +34,7 @@ struct CampaignExtent {
 CampaignExtent read_extent(const Settings& settings, bool open_ended);
 // -o, else a new folder below attest-out where it is open-ended, else none.
 std::filesystem::path campaign_folder(const Settings& settings, bool open_ended, const std::string& folder_name,
-                                      std::uint64_t seed);
+                                      std::optional<std::uint64_t> seed);
 
 // What they say for a campaign of `options.verb`, all but laws and subjects. `open_ended`: it draws for 30 s with a random seed
 // unless told, goes on after failures, and has a folder, of `folder_name` below attest-out.

@@ -1,6 +1,7 @@
 #include "cli/outputs.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,6 +12,17 @@
 #include "core/json_text.hpp"
 
 namespace attest::cli {
+
+namespace {
+
+// Which file a path names; nothing for what is no plain file.
+std::pair<dev_t, ino_t> plain_file(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  return {status.st_dev, status.st_ino};
+}
+
+}  // namespace
 
 OutputFile::OutputFile(const std::string& path, std::string_view option, Before before) : path_(path), option_(option) {
   if (is_stdout()) return;
@@ -27,6 +39,13 @@ OutputFile::OutputFile(const std::string& path, std::string_view option, Before 
 void OutputFile::open(std::ios::openmode mode) {
   file_ = std::make_unique<std::ofstream>(path_, mode);
   if (!*file_) throw usage_error(fmt::format("{} {}: the file cannot be written; check its folder", option_, path_));
+  opened_ = plain_file(path_);
+}
+
+void OutputFile::require_in_place() const {
+  if (opened_ != std::pair<dev_t, ino_t>{} && plain_file(path_) != opened_)
+    throw usage_error(
+        fmt::format("{} {}: another file was put there in the meantime, and the report is not in it", option_, path_));
 }
 
 std::ostream& OutputFile::stream() {
@@ -45,6 +64,7 @@ void write_text(OutputFile& file, std::string_view text) {
   if (!file.stream())
     throw usage_error(
         fmt::format("{}: the file could not be written whole; check the space on its disk", file.option()));
+  file.require_in_place();
 }
 
 void write_json(OutputFile& file, const nlohmann::ordered_json& object) {

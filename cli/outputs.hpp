@@ -1,10 +1,13 @@
 #pragma once
+#include <sys/types.h>
+
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -26,12 +29,15 @@ class OutputFile {
   // False if what went to a file is not all there. Of a pipe whose reader had enough, as of stdout, nothing is said here.
   [[nodiscard]] bool holds_all() const;
   [[nodiscard]] std::string_view option() const noexcept { return option_; }
+  // Throws Error(usage) if the path names another file than the one that was opened: a subject may have put it there.
+  void require_in_place() const;
 
  private:
   void open(std::ios::openmode mode);
 
   std::string path_, option_;
   std::unique_ptr<std::ofstream> file_;  // null: stdout, or not open yet
+  std::pair<dev_t, ino_t> opened_{};     // of a plain file
 };
 
 // Writes all of it. Throws Error(usage) naming the option if the disk is full.

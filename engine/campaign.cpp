@@ -586,9 +586,12 @@ class Campaign {
     }
   }
 
+  [[nodiscard]] std::optional<std::uint64_t> told_seed() const {
+    return options_.seed_kept_back ? std::nullopt : std::optional(options_.seed);
+  }
   [[nodiscard]] Entry reproduced(const ShrinkTask& task, Bench bench, const ShrinkBudget& budget,
                                  const std::function<void(const ShrinkStep&)>& accepted) const {
-    Entry entry = reproduce({task.problem, task.outcome, options_.seed, task.number}, bench, options_.subject,
+    Entry entry = reproduce({task.problem, task.outcome, told_seed(), task.number}, bench, options_.subject,
                             options_.policy, limits_, budget, accepted);
     name_subjects(options_, entry);
     return entry;
@@ -633,7 +636,7 @@ class Campaign {
   }
   // Without a call.
   [[nodiscard]] Entry as_seen(const ShrinkTask& task, const ShrinkStep* better) const {
-    const Failure failure{task.problem, task.outcome, options_.seed, task.number};
+    const Failure failure{task.problem, task.outcome, told_seed(), task.number};
     Entry entry = as_it_was_seen(
         failure, {options_.subject, options_.policy, info_, options_.subject_b ? &peer_->info() : nullptr}, better);
     name_subjects(options_, entry);

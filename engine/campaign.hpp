@@ -32,6 +32,7 @@ struct CampaignOptions {
   };
   std::optional<Second> subject_b;
   std::uint64_t seed = 1;
+  bool seed_kept_back = false;  // no file says it while the subject runs, but by its digest
   std::optional<std::uint64_t> cases;  // problems of the whole stream; a shard draws its share of them
   std::optional<double> seconds;       // neither: until interrupted
   int jobs = 1;

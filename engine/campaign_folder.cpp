@@ -35,6 +35,9 @@ void add_subject(const std::string& subject, const SubjectInfo& info, const Op& 
   for (const Contract& contract : op.form_contracts(info)) object["form_contracts"].push_back(to_json(contract));
 }
 
+// In place of a seed that no file of a campaign is to say: what tells whether another is the same.
+std::string kept_back(std::uint64_t seed) { return "digest-" + hex64(digest_of(fmt::format("seed {}", seed))); }
+
 ordered_json identity(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b) {
   ordered_json object;
   object["format"] = folder_format;
@@ -46,7 +49,7 @@ ordered_json identity(const CampaignOptions& options, const SubjectInfo& info, c
     object["bits"] = options.laws.compare == LawChoice::Compare::bits;
   }
   object["policy"] = options.policy ? to_text(*options.policy) : "";
-  object["seed"] = options.seed;
+  object["seed"] = options.seed_kept_back ? ordered_json(kept_back(options.seed)) : ordered_json(options.seed);
   object["r"] = options.repeat;
   object["laws"] = options.laws.further ? ordered_json(*options.laws.further) : ordered_json("all");
   object["property"] = options.laws.property_glob;
@@ -61,16 +64,21 @@ ordered_json identity(const CampaignOptions& options, const SubjectInfo& info, c
 
 CampaignOptions campaign_in(const fs::path& folder) {
   const fs::path file = folder / "campaign.json";
-  std::string two;
+  std::string refusal;
   try {
     const json object = parse_json(read_file(file, 1 << 20));
     if (object.contains("subject_b"))
-      two = fmt::format("{} holds a campaign of two subjects: the same `attest compare A B -o {}` goes on with it",
-                        folder.string(), folder.string());
+      refusal = fmt::format("{} holds a campaign of two subjects: the same `attest compare A B -o {}` goes on with it",
+                            folder.string(), folder.string());
     CampaignOptions options;
     options.folder = folder;
     options.subject = object.at("subject").get<std::string>();
-    options.seed = object.at("seed").get<std::uint64_t>();
+    if (object.at("seed").is_string())
+      refusal = fmt::format(
+          "{} does not say its seed, which came by --seed-fd: the same `attest fuzz ... -o {}` goes on with it",
+          folder.string(), folder.string());
+    else
+      options.seed = object.at("seed").get<std::uint64_t>();
     options.repeat = object.at("r").get<std::uint64_t>();
     options.policy_text = object.at("policy").get<std::string>();
     if (object.contains("op")) options.op = ops::find_op(object.at("op").get<std::string>());
@@ -85,11 +93,11 @@ CampaignOptions campaign_in(const fs::path& folder) {
     const std::size_t slash = shard.find('/');
     if (slash == std::string::npos) throw usage_error("no shard");
     options.shard = {std::stoull(shard.substr(0, slash)), std::stoull(shard.substr(slash + 1))};
-    if (two.empty()) return options;
+    if (refusal.empty()) return options;
   } catch (const std::exception&) {
     throw usage_error(file.string() + " is damaged, or of another version of attest: start a new campaign folder");
   }
-  throw usage_error(two);
+  throw usage_error(refusal);
 }
 
 std::optional<std::uint64_t> seed_in(const fs::path& folder) {

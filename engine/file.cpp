@@ -47,12 +47,13 @@ std::string read_file(const fs::path& file, std::uintmax_t most) {
 void write_file(const fs::path& file, std::string_view text) {
   require_writable(file.parent_path());
   const fs::path temporary = file.string() + fmt::format(".{}.tmp", ::getpid());
+  std::error_code ignored;
+  fs::remove(temporary, ignored);  // of a process of this number that was killed, or a link that somebody put there
   {
     std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
     stream.write(text.data(), static_cast<std::streamsize>(text.size()));
     stream.flush();
     if (!stream) {
-      std::error_code ignored;
       fs::remove(temporary, ignored);
       throw usage_error(file.string() + " cannot be written whole: check the space on its disk");
     }
@@ -60,7 +61,6 @@ void write_file(const fs::path& file, std::string_view text) {
   std::error_code error;
   fs::rename(temporary, file, error);
   if (error) {
-    std::error_code ignored;
     fs::remove(temporary, ignored);
     throw usage_error(fmt::format("{} cannot be written: {}", file.string(), error.message()));
   }

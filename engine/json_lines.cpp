@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,9 +26,13 @@ using nlohmann::ordered_json;
 constexpr std::uintmax_t largest_log = std::uintmax_t{1} << 32;
 
 int open_or_throw(const fs::path& file, int flags) {
-  const int descriptor = ::open(file.c_str(), flags | O_CLOEXEC, 0644);
+  // A subject may have put a link or a pipe there, at which opening would wait for ever.
+  const int descriptor = ::open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
   if (descriptor < 0) throw usage_error(fmt::format("{} cannot be written: {}", file.string(), std::strerror(errno)));
-  return descriptor;
+  struct stat status {};
+  if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) return descriptor;
+  ::close(descriptor);
+  throw usage_error(fmt::format("{} cannot be written: it is no plain file", file.string()));
 }
 
 // Says where a last line without an end begins, if there is one.

@@ -20,8 +20,9 @@ class Events : public engine::Observer {
     ordered_json event{{"event", "start"},        {"format", 1},
                        {"verb", options.verb},    {"subject", options.subject},
                        {"version", info.version}, {"policy", options.policy_text},
-                       {"seed", options.seed},    {"repeat", options.repeat},
+                       {"seed", nullptr},         {"repeat", options.repeat},
                        {"jobs", options.jobs},    {"policy_declared", info.policy_declared}};
+    if (!options.seed_kept_back) event["seed"] = options.seed;
     if (options.subject_b) event["subject_b"] = options.subject_b->subject;
     write(event);
   }

@@ -18,7 +18,7 @@ class Terminal : public engine::Observer {
     std::string line = fmt::format("attest {} {}", campaign.verb, campaign.subject);
     if (!info.version.empty()) line += " " + info.version;
     if (campaign.subject_b) line += " and " + campaign.subject_b->subject;
-    line += fmt::format(", seed {}", campaign.seed);
+    line += campaign.seed_kept_back ? ", seed by --seed-fd" : fmt::format(", seed {}", campaign.seed);
     if (campaign.cases) line += fmt::format(", {}", counted(*campaign.cases, "problem"));
     if (campaign.seconds) line += fmt::format(", {}", duration(*campaign.seconds));
     line += fmt::format(", {}", counted(static_cast<std::uint64_t>(campaign.jobs), "job"));

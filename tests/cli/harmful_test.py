@@ -270,6 +270,58 @@ class Python(Harmful):
                 self.assertIn(done.returncode, (1, 2), done.stdout + done.stderr)
         self.assertEqual((self.cwd / "precious").read_text(), "precious")
 
+    def test_reports_and_folders_that_were_replaced(self):
+        done = self.attest("check", self.python(in_call="(HERE / 'out.json').unlink(missing_ok=True); (HERE / 'out.json').write_text('held')"),
+                           *LIMITS, "--json", "out.json")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("--json out.json: another file was put there", done.stderr)
+        for put in ("os.mkfifo", "lambda file: os.symlink('/dev/full', file)"):
+            with self.subTest(put):
+                done = self.attest("fuzz", self.python(at_import="folder = Path(os.readlink('/proc/self/fd/2')).parent.parent\n"
+                                                                 f"({put})(folder / 'progress.jsonl')"), *LIMITS)
+                self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+                self.assertIn("progress.jsonl", done.stderr)
+
+    def test_the_seed_is_nowhere(self):
+        """In words, environments, names of files and what is in them; and is found where the command line says it."""
+        seed = b"81985529216486895"
+        looks = """SEED = %r
+def look(path):
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file: text = (file.read(1 << 20) or b"") if file.seekable() else b""
+    except OSError: text = b""
+    SEED in text + os.fsencode(os.readlink(path) if os.path.islink(path) else path) and noted("seen", path)
+for p in ancestors()[:-1] + [os.getpid()]:
+    for name in ("cmdline", "environ"): look(f"/proc/{p}/{name}")
+    for file in range(16): look(f"/proc/{p}/fd/{file}")
+for folder, _, files in os.walk(HERE):
+    for file in files: file not in ("harm.py", "seed", "seen") and look(os.path.join(folder, file))""" % bytes(reversed(seed))
+        script = self.python(in_call=looks.replace("SEED = ", "SEED = bytes(reversed(") .replace("'\ndef", "'))\ndef"))
+        (self.cwd / "seed").write_bytes(seed + b"\n")
+        environment = {k: v for k, v in os.environ.items() if k != "ATTEST_PARAMS"}
+
+        def seen(*words, **more):
+            with open(self.cwd / "seed") as file:
+                done = subprocess.run([Cli.program, "fuzz", script, *LIMITS, "--timeout", "20s", "--events", "events", *words], cwd=self.cwd, stdin=file,
+                                      capture_output=True, text=True, env=environment | more)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, r"rerun|again")
+            told = self.cwd / "seen"
+            return (told.read_text(), told.unlink())[0] if told.exists() else ""
+        self.assertEqual(seen("--seed-fd", "0"), "")
+        self.assertIn("cmdline", seen("--seed", seed.decode()))
+
+    def test_seeds_that_are_none(self):
+        self.python()
+        for text in ("", "x", "-1", "1 2", "18446744073709551616", "7" * 100):
+            (self.cwd / "seed").write_text(text)
+            with open(self.cwd / "seed") as file:
+                done = subprocess.run([Cli.program, "check", "builtin:fused", "--seed-fd", "0", "--cases", "2"], cwd=self.cwd, stdin=file,
+                                      capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, text)
+            self.assertIn("--seed-fd 0: there must be a seed", done.stderr)
+        self.refused("check", "builtin:fused", "--seed-fd", "3", "--seed", "1", says=("--seed and --seed-fd",))
+
     def test_closed_files(self):
         self.ends(self.python(in_call="os.closerange(0, 256)"))
 
