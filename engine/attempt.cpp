@@ -18,6 +18,7 @@ Attempt::Attempt(const Problem& problem, const CaseOutcome& outcome, Bench bench
       bench_(bench),
       policy_(policy) {
   if (outcome.culprit) poison_ = outcome.culprit->laws;
+  bench_.briefly = key_.property == ensemble_error_name;
   if (may_be_proven()) laws_.insert(laws_.begin(), law_named(policy_bound_name, best_.op()));
 }
 
@@ -71,6 +72,13 @@ Trialled Attempt::operator()(const Problem& candidate) {
   return answer;
 }
 
+Trialled Attempt::in_full(const Problem& candidate) {
+  const bool briefly = std::exchange(bench_.briefly, false);
+  Trialled answer = (*this)(candidate);
+  bench_.briefly = briefly && may_be_proven();
+  return answer;
+}
+
 void Attempt::accepted(const Problem& best) {
   best_ = best;
   if (!moved_.empty()) after_ = moved_;
@@ -109,6 +117,7 @@ std::optional<Verdict> Attempt::failure_of(CaseOutcome& outcome) {
     if (proves(shown)) {
       key_ = shown;
       laws_ = {law_named(policy_bound_name, best_.op())};
+      bench_.briefly = false;
     }
     if (shown == key_) failure = std::move(law.verdict);
   }

@@ -27,6 +27,10 @@ class Attempt {
   [[nodiscard]] const std::vector<Asked>& after() const { return after_; }
 
   Trialled operator()(const Problem& candidate);
+  // Whether candidates are asked less than what blames: the law ensemble-error makes its first step alone.
+  [[nodiscard]] bool asks_briefly() const { return bench_.briefly; }
+  // The candidate, asked in full.
+  Trialled in_full(const Problem& candidate);
   // Says that `best`, which was tried and failed, is the problem from which candidates depart now.
   void accepted(const Problem& best);
 

@@ -224,6 +224,7 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
   ops::Trial& trial = *made;
   if (bench.calibration != nullptr) trial.calibrate_by(*bench.calibration);
   if (std::ranges::any_of(laws, is_statistical)) trial.announce_statistics();
+  if (bench.briefly) trial.ask_briefly();
   if (!laws.empty()) run_laws({trial, problem, contract, subject.info(), subject}, laws, bench.compares, outcome);
   outcome.aggregate = aggregate_of(trial, outcome);
   for (std::size_t i = 0; i < outcome.laws.size() && !outcome.reported; ++i)

@@ -50,6 +50,9 @@ inline constexpr std::string_view compare_bound_name = "compare-bound", compare_
 // The law that holds stages of a call, each given those before it as the subject gave them.
 inline constexpr std::string_view stage_bound_name = "stage-bound";
 
+// The law that holds a result against conforming kernels on the same problem.
+inline constexpr std::string_view ensemble_error_name = "ensemble-error";
+
 // The property that holds tier three of a whole result against its threshold.
 inline constexpr std::string_view aggregate_error_name = "aggregate-error";
 
@@ -113,7 +116,7 @@ class Quiet;
 // skip). Then the thresholds of the statistical tiers; null: those shipped with attest. Then what is known of the subject's
 // instance; null: nothing, so that no failure can be traced to the calls before it. A Station (instance.hpp) has all four. Where
 // cases run side by side, `quiet` lets one be asked alone. `compares`: the peer is a subject under test too, with a contract of
-// its own, and is watched and started anew as the subject is.
+// its own, and is watched and started anew as the subject is. `briefly`: the law ensemble-error makes its first step alone.
 struct Bench {
   Subject& subject;
   Subject* peer = nullptr;
@@ -121,6 +124,7 @@ struct Bench {
   Instance* instance = nullptr;
   Quiet* quiet = nullptr;
   bool compares = false;
+  bool briefly = false;
 };
 
 // Holds one problem against `laws`. The one way in for campaigns, replay and CTest. What the subject does ends as a verdict:

@@ -104,6 +104,8 @@ class Trial {
   virtual void calibrate_by(const oracle::Calibration& calibration) noexcept = 0;
   // That a law of the statistical tiers will be asked.
   virtual void announce_statistics() noexcept = 0;
+  // As properties::Trial says; nothing where the operation has no ensemble.
+  virtual void ask_briefly() noexcept {}
   // Makes the problem's own call, once; that of the peer, which is under test too. Throw CallFailed.
   virtual void base() = 0;
   virtual void peer_base() = 0;

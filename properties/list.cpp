@@ -51,6 +51,7 @@ Property other_keys();
 Property other_values();
 Property other_masks();
 Property statistical_bound();
+Property ensemble_error();
 Property aggregate_error();
 Property compare_bound();
 Property compare_bits();
@@ -103,6 +104,7 @@ std::span<const Property> all_laws() noexcept {
       other_keys(),
       other_values(),
       other_masks(),  // over several problems
+      ensemble_error(),
       statistical_bound(),
       aggregate_error(),  // as a rule
       compare_bound(),

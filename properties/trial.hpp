@@ -91,6 +91,9 @@ class Trial {
   // Their thresholds, and where these come from: what attest was shipped with, or data that must outlive the trial.
   const oracle::Thresholds& thresholds();
   void calibrate_by(const oracle::Calibration& calibration) noexcept { calibration_ = &calibration; }
+  // Has the law ensemble-error make its first step alone: enough to choose among problems, not to blame (ensemble/steps.hpp).
+  void ask_briefly() noexcept { briefly_ = true; }
+  [[nodiscard]] bool asks_briefly() const noexcept { return briefly_; }
   // The oracle's verdict on other outputs of the very same mathematical problem.
   Verdict judge(const Tensor& out, const Tensor& lse);
 
@@ -121,6 +124,7 @@ class Trial {
   std::optional<oracle::Thresholds> thresholds_;
   const oracle::Calibration* calibration_ = &oracle::shipped_calibration();
   std::optional<Evidence> violation_;
+  bool briefly_ = false;
   std::int64_t subject_calls_ = 0;
 };
 

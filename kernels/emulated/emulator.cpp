@@ -6,6 +6,7 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "core/rng.hpp"
@@ -289,86 +290,144 @@ class ProcessorRounding {
   int before_ = std::fegetround();
 };
 
+// Rows of one call. Keys and values of a head enter once.
+class Rows {
+ public:
+  Rows(const Inputs& in, const Contract& contract, const Variant& variant)
+      : in_(in),
+        contract_(contract),
+        v_(variant),
+        m_(contract, variant),
+        scores_(contract, variant, variant.truncate_qk, variant.blocks_qk),
+        scale_(in.scale * (variant.defect == Defect::scale_one_percent ? 1.01 : 1)),
+        fused_(variant.scale_on == ScaleOn::exponent && in.softcap == 0 && !in.bias.present() && factor_fits()),
+        octaves_(variant.in_octaves && variant.exp2 && in.softcap == 0 && variant.scale_on != ScaleOn::exponent) {}
+
+  Kernel::Result operator()(const RowIndex& row) {
+    const auto [b, h, i] = row;
+    const Index rows = in_.q.shape()[2], keys = in_.k.shape()[2], columns = in_.v.shape()[3];
+    const auto d = static_cast<std::size_t>(in_.q.shape()[3]);
+    enter_head(b, h / (in_.q.shape()[1] / in_.k.shape()[1]));
+    const Keys range = open_range(in_, b, i, rows, keys);
+    Row q(d), z;
+    for (std::size_t c = 0; c < d; ++c) q[c] = scaled_in(in_.q.at(b, h, i, static_cast<Index>(c)), ScaleOn::q);
+    for (Index j = range.first; j < range.last; ++j) z.push_back(score(row, q, j));
+    std::vector<Row> values(static_cast<std::size_t>(columns));
+    if (range.first < range.last)
+      for (std::size_t c = 0; c < values.size(); ++c)
+        values[c].assign(values_[c].begin() + range.first, values_[c].begin() + range.last);
+    if (v_.defect == Defect::last_key_dropped)
+      for (std::size_t n = z.size(); n-- > 0;)
+        if (z[n] != -infinity) {
+          z[n] = -infinity;
+          break;
+        }
+    if (v_.defect == Defect::extra_zero_key) {
+      z.push_back(0);
+      for (Row& column : values) column.push_back(0);
+    }
+    const bool empty = std::all_of(z.begin(), z.end(), [](double x) { return x == -infinity; });
+    Kernel::Result result = Kernel(contract_, v_, fused_, octaves_, scale_).run(z, values);
+    if (empty && contract_.empty_row == EmptyRow::zero) std::fill(result.out.begin(), result.out.end(), 0.0);
+    for (double& x : result.out) x = m_.round(Stage::output, x);
+    return result;
+  }
+
+ private:
+  // A factor that the exponent's format makes 0 or infinite would make NaN of closed keys or of scores of 0: a defect.
+  [[nodiscard]] bool factor_fits() const {
+    const double factor = m_.round(Stage::softmax, scale_ * log2_e);
+    return factor != 0 && std::isfinite(factor);
+  }
+  [[nodiscard]] double enter(double x) const { return m_.operand(m_.round(Stage::storage, x)); }
+  [[nodiscard]] double scaled_in(double x, ScaleOn here) const {
+    if (v_.scale_on != here && v_.scale_on != ScaleOn::square_roots) return enter(x);
+    const double factor = v_.scale_on == here ? rounded_scale_ : root_;
+    const double scaled = m_.round(Stage::scale, m_.round(Stage::storage, x) * factor);
+    return narrow_ || v_.round_scaled ? m_.operand(scaled) : scaled;
+  }
+  [[nodiscard]] double softcapped(double x) const {
+    if (!(in_.softcap > 0)) return x;
+    const double c = m_.round(Stage::softcap, in_.softcap);
+    const Format capping = contract_.policy[Stage::softcap];
+    const double t = m_.tanh(capping, m_.round(capping, m_.round(capping, x) / c));
+    return m_.round(Stage::score, m_.round(Stage::softcap, t * c));
+  }
+
+  void enter_head(Index b, Index head) {
+    if (b == b_ && head == head_) return;
+    b_ = b, head_ = head;
+    const Index keys = in_.k.shape()[2], d = in_.k.shape()[3], columns = in_.v.shape()[3];
+    keys_.assign(static_cast<std::size_t>(keys), Row(static_cast<std::size_t>(d)));
+    values_.assign(static_cast<std::size_t>(columns), Row(static_cast<std::size_t>(keys)));
+    for (Index j = 0; j < keys; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      for (Index c = 0; c < d; ++c)
+        keys_[at][static_cast<std::size_t>(c)] = scaled_in(in_.k.at(b, head, j, c), ScaleOn::k);
+      for (Index c = 0; c < columns; ++c)
+        values_[static_cast<std::size_t>(c)][at] =
+            enter(in_.v.at(b, head, j, v_.defect == Defect::value_shifted ? (c + 1) % columns : c));
+    }
+  }
+
+  // Of key j to a query, as the softmax takes it.
+  [[nodiscard]] double score(const RowIndex& row, const Row& q, Index j) const {
+    const auto [b, h, i] = row;
+    const bool open = !in_.keep.present() || in_.keep.at(b, h, i, j) != 0;
+    double x = scores_.dot(contract_.policy[Stage::qk], q, keys_[static_cast<std::size_t>(j)], v_.qk);
+    const bool plain = v_.scale_on == ScaleOn::score || (v_.scale_on == ScaleOn::exponent && !fused_);
+    const bool unscaled = plain && v_.store_unscaled;
+    if (unscaled) x = m_.round(Stage::score, x);
+    if (plain) x = m_.round(Stage::scale, m_.round(Stage::scale, x) * rounded_scale_);
+    if (!unscaled) x = m_.round(Stage::score, x);
+    double bias =
+        in_.bias.present() ? m_.round(Stage::score, m_.round(format_of(in_.bias.dtype()), in_.bias.at(b, h, i, j))) : 0;
+    if (octaves_) bias = m_.round(Stage::score, bias * bias_unit_);
+    if (contract_.softcap_before_bias) x = softcapped(x);
+    if (in_.bias.present()) x = m_.round(Stage::score, x + bias);
+    if (!contract_.softcap_before_bias) x = softcapped(x);
+    return open ? m_.round(Stage::softmax, x) : -infinity;
+  }
+
+  const Inputs& in_;
+  const Contract& contract_;
+  const Variant& v_;
+  const Machine m_, scores_;
+  const double scale_;
+  const bool fused_, octaves_;
+  const bool narrow_ = narrower(contract_.policy[Stage::operand], contract_.policy[Stage::storage]);
+  const double to_unit_ = octaves_ ? log2_e : 1, bias_unit_ = m_.round(Stage::scale, to_unit_);
+  const double rounded_scale_ = m_.round(Stage::scale, scale_*to_unit_),
+               root_ = m_.round(Stage::scale, std::sqrt(std::fabs(scale_) * to_unit_));
+  Index b_ = -1, head_ = -1;
+  std::vector<Row> keys_, values_;  // of that head, key by key and column by column
+};
+
 }  // namespace
 
 void run(const Inputs& in, const Contract& contract, const Variant& variant, Tensor& out, Tensor& lse) {
-  const auto shape = in.q.shape(), key_shape = in.k.shape(), value_shape = in.v.shape();
-  const Index heads = shape[1], rows = shape[2], keys = key_shape[2], columns = value_shape[3];
-  const Index group = heads / key_shape[1];
-  const auto d = static_cast<std::size_t>(shape[3]);
+  const auto shape = in.q.shape();
   const ProcessorRounding processor(contract.policy, variant.rounding);
-  const Machine m(contract, variant), scores(contract, variant, variant.truncate_qk, variant.blocks_qk);
-  const Policy& policy = contract.policy;
-  const double scale = in.scale * (variant.defect == Defect::scale_one_percent ? 1.01 : 1);
-  // A factor that the exponent's format makes 0 or infinite would make NaN of closed keys or of scores of 0: a defect.
-  const double factor = m.round(Stage::softmax, scale * log2_e);
-  const bool fused = variant.scale_on == ScaleOn::exponent && in.softcap == 0 && !in.bias.present() && factor != 0 &&
-                     std::isfinite(factor);
-  const bool octaves = variant.in_octaves && variant.exp2 && in.softcap == 0 && variant.scale_on != ScaleOn::exponent;
-  const double to_unit = octaves ? log2_e : 1, bias_unit = m.round(Stage::scale, to_unit);
-  const double rounded_scale = m.round(Stage::scale, scale * to_unit),
-               root = m.round(Stage::scale, std::sqrt(std::fabs(scale) * to_unit));
-  const auto enter = [&](double x) { return m.operand(m.round(Stage::storage, x)); };
-  const bool narrow = narrower(policy[Stage::operand], policy[Stage::storage]);
-  const auto scaled_in = [&](double x, ScaleOn here) {
-    if (variant.scale_on != here && variant.scale_on != ScaleOn::square_roots) return enter(x);
-    const double scaled =
-        m.round(Stage::scale, m.round(Stage::storage, x) * (variant.scale_on == here ? rounded_scale : root));
-    return narrow || variant.round_scaled ? m.operand(scaled) : scaled;
-  };
-  const auto softcapped = [&](double x) {
-    if (!(in.softcap > 0)) return x;
-    const double c = m.round(Stage::softcap, in.softcap);
-    const Format capping = policy[Stage::softcap];
-    const double t = m.tanh(capping, m.round(capping, m.round(capping, x) / c));
-    return m.round(Stage::score, m.round(Stage::softcap, t * c));
-  };
+  Rows rows(in, contract, variant);
   for (Index b = 0; b < shape[0]; ++b)
-    for (Index h = 0; h < heads; ++h)
-      for (Index i = 0; i < rows; ++i) {
-        const Keys range = open_range(in, b, i, rows, keys);
-        Row q(d), k(d), z;
-        for (std::size_t c = 0; c < d; ++c) q[c] = scaled_in(in.q.at(b, h, i, static_cast<Index>(c)), ScaleOn::q);
-        std::vector<Row> values(static_cast<std::size_t>(columns));
-        for (Index j = range.first; j < range.last; ++j) {
-          const bool open = !in.keep.present() || in.keep.at(b, h, i, j) != 0;
-          for (std::size_t c = 0; c < d; ++c)
-            k[c] = scaled_in(in.k.at(b, h / group, j, static_cast<Index>(c)), ScaleOn::k);
-          double x = scores.dot(policy[Stage::qk], q, k, variant.qk);
-          const bool plain = variant.scale_on == ScaleOn::score || (variant.scale_on == ScaleOn::exponent && !fused);
-          const bool unscaled = plain && variant.store_unscaled;
-          if (unscaled) x = m.round(Stage::score, x);
-          if (plain) x = m.round(Stage::scale, m.round(Stage::scale, x) * rounded_scale);
-          if (!unscaled) x = m.round(Stage::score, x);
-          double bias = in.bias.present()
-                            ? m.round(Stage::score, m.round(format_of(in.bias.dtype()), in.bias.at(b, h, i, j)))
-                            : 0;
-          if (octaves) bias = m.round(Stage::score, bias * bias_unit);
-          if (contract.softcap_before_bias) x = softcapped(x);
-          if (in.bias.present()) x = m.round(Stage::score, x + bias);
-          if (!contract.softcap_before_bias) x = softcapped(x);
-          z.push_back(open ? m.round(Stage::softmax, x) : -infinity);
-          for (Index c = 0; c < columns; ++c)
-            values[static_cast<std::size_t>(c)].push_back(
-                enter(in.v.at(b, h / group, j, variant.defect == Defect::value_shifted ? (c + 1) % columns : c)));
-        }
-        if (variant.defect == Defect::last_key_dropped)
-          for (std::size_t n = z.size(); n-- > 0;)
-            if (z[n] != -infinity) {
-              z[n] = -infinity;
-              break;
-            }
-        if (variant.defect == Defect::extra_zero_key) {
-          z.push_back(0);
-          for (Row& column : values) column.push_back(0);
-        }
-        const bool empty = std::all_of(z.begin(), z.end(), [](double x) { return x == -infinity; });
-        auto result = Kernel(contract, variant, fused, octaves, scale).run(z, values);
-        if (empty && contract.empty_row == EmptyRow::zero) std::fill(result.out.begin(), result.out.end(), 0.0);
-        for (Index c = 0; c < columns; ++c)
-          out.set(b, h, i, c, m.round(Stage::output, result.out[static_cast<std::size_t>(c)]));
+    for (Index h = 0; h < shape[1]; ++h)
+      for (Index i = 0; i < shape[2]; ++i) {
+        const Kernel::Result result = rows({b, h, i});
+        for (std::size_t c = 0; c < result.out.size(); ++c) out.set(b, h, i, static_cast<Index>(c), result.out[c]);
         if (lse.present()) lse.set(b, h, i, 0, result.lse);
       }
+}
+
+std::vector<double> run_rows(const Inputs& in, const Contract& contract, const Variant& variant,
+                             std::span<const RowIndex> rows) {
+  const ProcessorRounding processor(contract.policy, variant.rounding);
+  Rows of(in, contract, variant);
+  std::vector<double> out;
+  for (const RowIndex& row : rows) {
+    const Kernel::Result result = of(row);
+    out.insert(out.end(), result.out.begin(), result.out.end());
+  }
+  return out;
 }
 
 }  // namespace attest::emulator

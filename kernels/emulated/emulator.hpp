@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "core/contract.hpp"
@@ -70,5 +71,8 @@ Variant draw_variant(const Contract& contract, const Problem& problem, std::uint
 
 // Writes every row of `out`, and of `lse` if present.
 void run(const Inputs& inputs, const Contract& contract, const Variant& variant, Tensor& out, Tensor& lse);
+// The same of some rows: dv numbers each, one row after the other.
+std::vector<double> run_rows(const Inputs& inputs, const Contract& contract, const Variant& variant,
+                             std::span<const RowIndex> rows);
 
 }  // namespace attest::emulator

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/rng.hpp"
+#include "kernels/emulated/members.hpp"
 #include "kernels/mha/block.hpp"
 #include "kernels/mha/sums.hpp"
 
@@ -269,6 +270,17 @@ BlockVariant draw_block_variant(const mha::Contract& contract, const mha::Proble
   attest::Problem heads;
   heads.scale = problem.effective_scale();
   v.attention = draw_variant(contract.attention, heads, draw.pick(~std::uint64_t{0}));
+  return v;
+}
+
+BlockVariant member_variant(const mha::Contract& contract, const mha::Problem& problem, std::uint64_t seed, int n) {
+  BlockVariant v = draw_block_variant(contract, problem, extend(seed, static_cast<std::uint64_t>(n)));
+  for (Sums* sums : {&v.in, &v.out})
+    if (sums->order == SumOrder::greedy) sums->order = static_cast<SumOrder>(mix(sums->seed) % 5);
+  if (n % 2 == 0) return v;
+  attest::Problem heads;
+  heads.scale = problem.effective_scale();
+  v.attention = member_variant(contract.attention, heads, seed, n / 2);
   return v;
 }
 

@@ -55,6 +55,10 @@ struct BlockVariant {
 BlockVariant draw_block_variant(const mha::Contract& contract, const mha::Problem& problem, std::uint64_t seed,
                                 bool hostile = false);
 
+// Member n of the ensemble of `seed` (kernels/emulated/members.hpp): as drawn, but with sums in no order that looks at the numbers;
+// every second one has an attention that is such a member.
+BlockVariant member_variant(const mha::Contract& contract, const mha::Problem& problem, std::uint64_t seed, int n);
+
 // Writes every element of `call.out`.
 void run(const mha::Call& call, const mha::Contract& contract, const BlockVariant& variant);
 

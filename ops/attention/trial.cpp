@@ -20,6 +20,7 @@ class AttentionTrial final : public Trial {
     if (calibration.op.empty()) own_.calibrate_by(calibration);  // else of another operation
   }
   void announce_statistics() noexcept override { own_.announce_statistics(); }
+  void ask_briefly() noexcept override { own_.ask_briefly(); }
   void base() override { own_.base(); }
   void peer_base() override { own_.peer_result(); }
   Verdict check(const Law& law) override {

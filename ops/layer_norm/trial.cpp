@@ -1,10 +1,13 @@
+#include <deque>
 #include <utility>
 
 #include "core/layer_norm/call.hpp"
 #include "core/layer_norm/inputs.hpp"
+#include "ensemble/layer_norm.hpp"
 #include "ops/layer_norm/parts.hpp"
 #include "oracle/layer_norm/calibration.hpp"
 #include "oracle/layer_norm/oracle.hpp"
+#include "properties/ensemble.hpp"
 #include "properties/guarded.hpp"
 #include "properties/layer_norm/law.hpp"
 #include "properties/layer_norm/pair.hpp"
@@ -23,7 +26,8 @@ using properties::Stopwatch;
 using Named = attest::Inputs::Named;
 
 enum : std::size_t { guards, policy_bound, first_law };
-std::size_t statistical_bound() { return first_law + own::laws().size(); }
+std::size_t ensemble_error() { return first_law + own::laws().size(); }
+std::size_t statistical_bound() { return ensemble_error() + 1; }
 std::size_t aggregate_error() { return statistical_bound() + 1; }
 std::size_t compare_bound() { return aggregate_error() + 1; }
 std::size_t compare_bits() { return compare_bound() + 1; }
@@ -48,6 +52,7 @@ class LayerNormTrial final : public Trial {
     if (calibration.op == "layer_norm") calibration_ = &calibration;  // else of another operation
   }
   void announce_statistics() noexcept override { announced_ = true; }
+  void ask_briefly() noexcept override { briefly_ = true; }
   void base() override {
     if (!base_) base_ = call(subject_, problem_, inputs_);
     if (base_->call.status != CallStatus::done) throw CallFailed(base_->call);
@@ -61,6 +66,7 @@ class LayerNormTrial final : public Trial {
     base();
     if (law.own == guards) return check_guards();
     if (law.own == policy_bound) return judgement();
+    if (law.own == ensemble_error()) return check_ensemble();
     if (law.own == statistical_bound()) return check_spread();
     if (law.own == aggregate_error()) return check_aggregate();
     if (law.own == compare_bound() || law.own == compare_bits()) return check_pair(law.own == compare_bits());
@@ -129,6 +135,24 @@ class LayerNormTrial final : public Trial {
     return oracle::layer_norm::thresholds(*calibration_, contract_.policy, problem_);
   }
 
+  Verdict check_ensemble() {
+    if (judgement().kind == VerdictKind::fail) return Verdict::skip("an element leaves its proven interval");
+    struct Drawn {
+      Problem problem;
+      Inputs inputs;
+    };
+    std::deque<Drawn> drawn;
+    const auto draw = [&](int n) {
+      if (n == 0) return ensemble::layer_norm::sample(problem_, contract_, inputs_, base_->out);
+      const Problem problem = ensemble::layer_norm::redrawn(problem_, n);
+      const Drawn& next = drawn.emplace_back(problem, materialise(problem));
+      const Result result = call(subject_, next.problem, next.inputs);
+      if (result.call.status != CallStatus::done) throw CallFailed(result.call);
+      return ensemble::layer_norm::sample(next.problem, contract_, next.inputs, result.out);
+    };
+    return properties::ensemble_verdict(ensemble::ask(draw, ensemble::layer_norm::drawn_again(problem_), briefly_));
+  }
+
   Verdict check_spread() {
     if (judgement().kind == VerdictKind::fail) return judgement();
     if (thresholds().cell == nullptr) return not_calibrated();
@@ -194,7 +218,7 @@ class LayerNormTrial final : public Trial {
   Inputs inputs_;
   std::optional<Result> base_, peer_base_;
   const oracle::Calibration* calibration_ = &oracle::layer_norm::shipped_calibration();
-  bool announced_ = false;
+  bool announced_ = false, briefly_ = false;
   std::optional<Verdict> judgement_;
   std::optional<oracle::Statistics> statistics_;
   std::int64_t subject_calls_ = 0;
@@ -229,6 +253,12 @@ std::vector<Law> laws(const Op& op) {
     all.push_back({&op, law.name, law.statement, law.doc, kind_of(law.kind),
                    law.asks_again ? Asks::anything : Asks::base_call, Claim::none, all.size()});
   all.push_back(
+      {&op, "ensemble-error",
+       "rms (out - y) <= 1.3 times the largest of kernels drawn from the contract; |out - y| <= 3 times, per element",
+       "the errors are not larger than those of conforming kernels on the same problem, in each of three draws of its "
+       "values: finds what the proven bound, wide on long rows, permits. A statistic, no proof",
+       Kind::statistical, Asks::base_plan, Claim::none, all.size()});
+  all.push_back(
       {&op, "statistical-bound", "|out - y| <= 1.05 lambda s + bias, lambda 5",
        "each element is where those of conforming kernels lie, as a rule, of drawn values that err independently: "
        "finds what the proven bound, wide on long rows, permits. No proof",
@@ -249,6 +279,10 @@ std::vector<Law> laws(const Op& op) {
 
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract) {
   if (law.own < first_law) return std::nullopt;
+  if (law.own == ensemble_error()) {
+    const auto refusal = ensemble::layer_norm::refusal(problem);
+    return refusal ? std::optional(std::string(*refusal)) : std::nullopt;
+  }
   if (law.own == statistical_bound() || law.own == aggregate_error()) return without_statistics(problem, contract);
   if (law.own >= compare_bound())
     return problem.elements() > 0 ? std::nullopt : std::optional<std::string>("no output elements");

@@ -1,12 +1,15 @@
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "core/mha/call.hpp"
 #include "core/mha/inputs.hpp"
+#include "ensemble/mha.hpp"
 #include "ops/mha/parts.hpp"
 #include "oracle/mha/calibration.hpp"
 #include "oracle/mha/mha.hpp"
 #include "properties/compare.hpp"
+#include "properties/ensemble.hpp"
 #include "properties/guarded.hpp"
 #include "properties/mha/laws.hpp"
 #include "properties/mha/pair.hpp"
@@ -29,7 +32,8 @@ using properties::Stopwatch;
 enum : std::size_t { guards, stage_bound, first_law };
 std::size_t policy_bound() { return first_law + properties::block_laws().size(); }
 std::size_t block_layout() { return policy_bound() + 1; }
-std::size_t statistical_bound() { return block_layout() + 1; }
+std::size_t ensemble_error() { return block_layout() + 1; }
+std::size_t statistical_bound() { return ensemble_error() + 1; }
 std::size_t aggregate_error() { return statistical_bound() + 1; }
 std::size_t compare_bound() { return aggregate_error() + 1; }
 std::size_t compare_bits() { return compare_bound() + 1; }
@@ -48,6 +52,7 @@ class MhaTrial final : public Trial {
     if (calibration.op == "mha") calibration_ = &calibration;  // else of another operation
   }
   void announce_statistics() noexcept override {}
+  void ask_briefly() noexcept override { briefly_ = true; }
   void base() override {
     if (!base_) base_ = call(inputs_, {});
     if (base_->call.status != CallStatus::done) throw CallFailed(base_->call);
@@ -64,6 +69,7 @@ class MhaTrial final : public Trial {
     if (law.own == stage_bound) return check_stages();
     if (law.own == policy_bound()) return judgement();
     if (law.own == block_layout()) return check_layout();
+    if (law.own == ensemble_error()) return check_ensemble();
     if (law.own == statistical_bound()) return check_spread();
     if (law.own == aggregate_error()) return check_aggregate();
     if (law.own > aggregate_error()) return check_pair(law.own == compare_bits());
@@ -151,6 +157,24 @@ class MhaTrial final : public Trial {
     return verdict;
   }
 
+  Verdict check_ensemble() {
+    if (judgement().kind == VerdictKind::fail) return Verdict::skip("an element leaves its proven interval");
+    struct Drawn {
+      Problem problem;
+      Inputs inputs;
+    };
+    std::deque<Drawn> drawn;
+    const auto draw = [&](int n) {
+      if (n == 0) return ensemble::mha::sample(problem_, contract_, inputs_, base_->out);
+      const Problem problem = ensemble::mha::redrawn(problem_, n);
+      const Drawn& next = drawn.emplace_back(problem, materialise(problem));
+      const Answer answer = call(next.inputs, {});
+      if (answer.call.status != CallStatus::done) throw CallFailed(answer.call);
+      return ensemble::mha::sample(next.problem, contract_, next.inputs, answer.out);
+    };
+    return properties::ensemble_verdict(ensemble::ask(draw, ensemble::mha::drawn_again(problem_), briefly_));
+  }
+
   Verdict check_spread() {
     if (judgement().kind == VerdictKind::fail) return judgement();
     if (thresholds().cell == nullptr) return not_calibrated();
@@ -226,6 +250,7 @@ class MhaTrial final : public Trial {
   std::unique_ptr<MhaOracle> oracle_;
   std::optional<Verdict> judgement_;
   std::optional<oracle::Statistics> statistics_;
+  bool briefly_ = false;
   std::int64_t subject_calls_ = 0;
 };
 
@@ -259,6 +284,12 @@ std::vector<Law> laws(const Op& op) {
   all.push_back({&op, "block-layout", "|f(x) - f(x')| <= hi - lo, x' = x in another memory layout",
                  "strides, base addresses and shared tokens change nothing beyond rounding", Kind::bound,
                  Asks::anything, Claim::pair, all.size()});
+  all.push_back(
+      {&op, "ensemble-error",
+       "rms (out - y) <= 1.3 times the largest of blocks drawn from the contract; |out - y| <= 3 times, per element",
+       "the errors are not larger than those of conforming blocks on the same problem, in each of three draws of its "
+       "values: finds what the proven bound, wide where sums are long, permits. A statistic, no proof",
+       Kind::statistical, Asks::base_plan, Claim::none, all.size()});
   all.push_back({&op, "statistical-bound", "|out - y| <= 1.05 lambda s + bias, lambda 5",
                  "each element is where those of conforming blocks lie, as a rule, of dense weights: finds what the "
                  "proven bound, "
@@ -287,6 +318,10 @@ std::optional<std::string> not_applicable(const Law& law, const Problem& problem
     if (problem.b * problem.l * problem.e == 0) return "no output elements";
     if (!in_another_layout(problem, supports)) return one_layout;
     return std::nullopt;
+  }
+  if (law.own == ensemble_error()) {
+    const auto refusal = ensemble::mha::refusal(problem);
+    return refusal ? std::optional(std::string(*refusal)) : std::nullopt;
   }
   if (law.own == statistical_bound() || law.own == aggregate_error()) return without_statistics(problem, contract);
   if (law.own < first_law || law.own >= policy_bound()) return std::nullopt;

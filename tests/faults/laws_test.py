@@ -58,6 +58,7 @@ LAWS = {
     "other-masks": ("kept-by-qkv", "fused-split"),
     "lone-key": ("max-init-zero", "fused-split"),
     "narrow-stage": ("scores-overflow-f16", "fused-split"),
+    "ensemble-error": ("pv-acc-f16", "fused-split"),
     "statistical-bound": ("pv-acc-f16", "fused-split"),
     "aggregate-error": ("exp-poor", "fused-split"),
 }

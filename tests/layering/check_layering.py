@@ -18,9 +18,10 @@ ROOMS = {
     "certify":    ["core"],
     "graph":      ["core"],
     "kernels":    ["core"],
+    "ensemble":   ["core", "kernels"],
     "generators": ["core"],
-    "properties": ["core", "oracle", "generators"],
-    "ops":        ["core", "oracle", "graph", "generators", "properties"],
+    "properties": ["core", "oracle", "ensemble", "generators"],
+    "ops":        ["core", "oracle", "ensemble", "graph", "generators", "properties"],
     "subjects":   ["core"],
     "adapters":   ["public"],  # subjects/adapters: plug-ins, built apart
     "engine":     ["core", "oracle", "generators", "properties", "ops", "subjects"],

@@ -9,9 +9,10 @@ import tempfile
 import unittest
 
 SOURCE = CMAKE = None
-BUILDS = ("core", "core;oracle", "core;certify", "core;graph", "core;oracle;generators;properties", "core;oracle;graph;generators;properties;ops",
+BUILDS = ("core", "core;oracle", "core;certify", "core;graph", "core;oracle;kernels;ensemble;generators;properties",
+          "core;oracle;graph;kernels;ensemble;generators;properties;ops",
           "core;oracle;kernels;generators",  # that of compilers_test.py
-          "core;oracle;certify;graph;kernels;generators;properties;ops;subjects;engine;models;report")
+          "core;oracle;certify;graph;kernels;ensemble;generators;properties;ops;subjects;engine;models;report")
 
 
 class Rooms(unittest.TestCase):

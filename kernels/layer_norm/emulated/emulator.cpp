@@ -230,30 +230,69 @@ void run_row(const RowCall& call, const Contract& contract, const Scheme& scheme
   Row(call, contract, scheme)(out);
 }
 
-void run(const Inputs& inputs, const Contract& contract, const Scheme& scheme, Tensor& out, Tensor& sum_out) {
-  const Index rows = out.shape()[0], hidden = out.shape()[1];
-  const auto filled = [&](const Tensor& tensor, auto at) {
-    Numbers numbers(tensor.present() ? static_cast<std::size_t>(hidden) : 0);
+namespace {
+
+// Rows of one call: gamma and beta are read once.
+class Rows {
+ public:
+  Rows(const Inputs& inputs, const Contract& contract, const Scheme& scheme)
+      : inputs_(inputs),
+        contract_(contract),
+        scheme_(scheme),
+        gamma_(filled(inputs.gamma, [&](Index i) { return inputs.gamma.at(i); })),
+        beta_(filled(inputs.beta, [&](Index i) { return inputs.beta.at(i); })) {
+    const Tensor& param = inputs.gamma.present() ? inputs.gamma : inputs.beta;
+    params_ = param.present() ? format_of(param.dtype()) : contract.policy[Stage::storage];
+  }
+
+  void operator()(Index row, std::span<double> out) {
+    x = filled(inputs_.x, [&](Index i) { return inputs_.x.at(row, i); });
+    residual = filled(inputs_.residual, [&](Index i) { return inputs_.residual.at(row, i); });
+    run_row({x, residual, gamma_, beta_, params_, inputs_.epsilon, inputs_.norm == attest::layer_norm::Norm::rms},
+            contract_, scheme_, out);
+  }
+
+  Numbers x, residual;  // of the latest row
+
+ private:
+  template <class At>
+  [[nodiscard]] Numbers filled(const Tensor& tensor, At at) const {
+    Numbers numbers(tensor.present() ? static_cast<std::size_t>(inputs_.x.shape()[1]) : 0);
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = at(static_cast<Index>(i));
     return numbers;
-  };
-  const Numbers gamma = filled(inputs.gamma, [&](Index i) { return inputs.gamma.at(i); });
-  const Numbers beta = filled(inputs.beta, [&](Index i) { return inputs.beta.at(i); });
-  const Tensor& param = inputs.gamma.present() ? inputs.gamma : inputs.beta;
-  const Format params = param.present() ? format_of(param.dtype()) : contract.policy[Stage::storage];
-  Numbers y(static_cast<std::size_t>(hidden));
+  }
+
+  const Inputs& inputs_;
+  const Contract& contract_;
+  const Scheme& scheme_;
+  const Numbers gamma_, beta_;
+  Format params_;
+};
+
+}  // namespace
+
+void run(const Inputs& inputs, const Contract& contract, const Scheme& scheme, Tensor& out, Tensor& sum_out) {
+  const Index rows = out.shape()[0], hidden = out.shape()[1];
   const Format sum = contract.policy[Stage::sum], storage = contract.policy[Stage::storage];
+  Rows of(inputs, contract, scheme);
+  Numbers y(static_cast<std::size_t>(hidden));
   for (Index row = 0; row < rows; ++row) {
-    const Numbers x = filled(inputs.x, [&](Index i) { return inputs.x.at(row, i); });
-    const Numbers residual = filled(inputs.residual, [&](Index i) { return inputs.residual.at(row, i); });
-    run_row({x, residual, gamma, beta, params, inputs.epsilon, inputs.norm == attest::layer_norm::Norm::rms}, contract,
-            scheme, y);
+    of(row, y);
     for (Index i = 0; i < hidden; ++i) {
       const auto at = static_cast<std::size_t>(i);
       out.set(row, i, 0, 0, y[at]);
-      if (sum_out.present()) sum_out.set(row, i, 0, 0, round_to(storage, round_to(sum, x[at] + residual[at])));
+      if (sum_out.present()) sum_out.set(row, i, 0, 0, round_to(storage, round_to(sum, of.x[at] + of.residual[at])));
     }
   }
+}
+
+std::vector<double> run_rows(const Inputs& inputs, const Contract& contract, const Scheme& scheme,
+                             std::span<const Index> rows) {
+  const auto hidden = static_cast<std::size_t>(inputs.x.shape()[1]);
+  Rows of(inputs, contract, scheme);
+  std::vector<double> out(rows.size() * hidden);
+  for (std::size_t n = 0; n < rows.size(); ++n) of(rows[n], std::span(out).subspan(n * hidden, hidden));
+  return out;
 }
 
 }  // namespace attest::emulator::layer_norm

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/layer_norm/contract.hpp"
 #include "core/layer_norm/inputs.hpp"
@@ -77,5 +78,8 @@ void run_row(const RowCall& call, const Contract& contract, const Scheme& scheme
 
 // Every row of `out`, and of `sum_out` if present.
 void run(const Inputs& inputs, const Contract& contract, const Scheme& scheme, Tensor& out, Tensor& sum_out);
+// The same of some rows of out, one after the other.
+std::vector<double> run_rows(const Inputs& inputs, const Contract& contract, const Scheme& scheme,
+                             std::span<const Index> rows);
 
 }  // namespace attest::emulator::layer_norm

@@ -1,0 +1,82 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/format.hpp"
+
+namespace attest::ensemble {
+
+// Elements of one result, and conforming kernels to hold it against.
+struct Sample {
+  std::vector<long double> exact;                   // the exact value of each element; not finite: it has none
+  std::vector<double> got;                          // what was returned
+  std::vector<std::array<std::int64_t, 4>> places;  // the index of each
+  Format format = Format::f32;                      // of the output
+  std::function<std::vector<double>()>
+      native;  // a built-in kernel's results, asked before the members; it may give none
+  std::function<std::vector<double>(int n)> member;  // results of member n
+  std::function<std::string(int n)> scheme;          // its scheme in words
+};
+
+// Which statistics are asked.
+struct Which {
+  bool r = true, e = true;
+  [[nodiscard]] bool any() const noexcept { return r || e; }
+};
+
+struct Limits {
+  double r = 1.3, e = 3;
+};
+
+// How far a result stands out among the members asked so far. Elements count that are finite in the exact result, in what was
+// returned and in all members.
+//   R = rms(got - y) / max(floor, max_k rms(out_k - y)), floor = rms(ulp(y) / sqrt 12) (1 + 2.5 / sqrt n)
+//   E = the largest |got - y| / (max_k |out_k - y| + ulp(y))
+class Standing {
+ public:
+  explicit Standing(Sample sample);
+
+  // Asks members one by one, until the result is within the limit of every statistic asked, or `most` members were asked in all.
+  // Returns the statistics whose limits it exceeds.
+  Which among(int most, Which which, const Limits& limits);
+
+  [[nodiscard]] std::size_t elements() const noexcept { return count_; }
+  [[nodiscard]] int members() const noexcept { return asked_; }
+  [[nodiscard]] double r() const;
+  [[nodiscard]] double e() const;
+  // Of the element where E is.
+  struct Element {
+    std::array<std::int64_t, 4> place{};
+    double got = 0, exact = 0;
+    double member = 0, ulp = 0;  // the largest error of members there
+  };
+  [[nodiscard]] Element worst() const;
+  // The scheme of the member whose results lie nearest to what was returned.
+  [[nodiscard]] std::string nearest() const;
+
+ private:
+  struct Member {
+    std::vector<double> errors;
+    long double squares = 0;  // of elements that count
+    long double apart = 0;    // squares of its distances to what was returned
+  };
+  void add(const std::vector<double>& results);
+  void count();
+  [[nodiscard]] Which exceeded(Which which, const Limits& limits) const;
+  [[nodiscard]] double e_of(std::size_t i) const;
+
+  Sample sample_;
+  std::vector<char> counts_;
+  std::vector<double> own_, ulp_, largest_;  // errors of what was returned, and of the members
+  std::vector<Member> members_;              // the built-in kernel's first, if there is one
+  bool native_ = false;                      // there is
+  std::size_t count_ = 0;
+  long double squares_ = 0, floor_ = 0;  // sums of squares; the floor's as if it were a member's
+  int asked_ = 0;
+};
+
+}  // namespace attest::ensemble

@@ -1,0 +1,17 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "kernels/layer_norm/emulated/emulator.hpp"
+
+// Kernels of an ensemble, as kernels/emulated/members.hpp has those of attention.
+namespace attest::emulator::layer_norm {
+
+// Member n of the ensemble of `seed`, on rows of `hidden` elements: as draw_scheme() has it, but in no order that looks at the
+// numbers. Of each four members one is left so, two have a root that errs by all that the contract permits, up and down, and one
+// adds one by one, forward or backward, where the contract lets it.
+Scheme member_scheme(const Contract& contract, Index hidden, bool rms, std::uint64_t seed, int n);
+
+std::string in_words(const Scheme& scheme);
+
+}  // namespace attest::emulator::layer_norm
