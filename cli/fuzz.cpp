@@ -19,6 +19,7 @@ std::vector<Option> shared_options() {
   for (const Option& option :
        std::vector<Option>{{"property", "GLOB", "exactly the laws that match, all of them on every problem"},
                            {"laws", "K|all", "further laws per problem besides the policy bound (2)"},
+                           {"no-statistics", "", "only laws that prove what they find"},
                            {"continue-after-failure", "", "go on after the first failing case; fuzz does so anyway"},
                            calibration_option()})
     options.push_back(option);
@@ -43,6 +44,7 @@ std::vector<Option> check_options() {
 
 engine::LawChoice read_laws(const Settings& settings) {
   engine::LawChoice choice;
+  choice.statistics = !settings.flag("no-statistics");
   if (settings.text("laws") == "all")
     choice.further = std::nullopt;
   else if (const auto laws = settings.integer("laws", 0, 1000))

@@ -89,10 +89,10 @@ void read_model_laws(const Settings& settings, models::CampaignOptions& options)
 models::CampaignOptions options_of(const Settings& settings, const std::string& verb, const fs::path& model,
                                    const ExportedProgram& file, bool one_problem) {
   // What a single campaign of the engine knows and this one does not.
-  refuse_keys(
-      settings,
-      {"op", "repeat", "shard", "assume", "known", "no-avoid", "events", "calibration", "probe-first", "in-process", "seed-fd"},
-      "is not for models (docs/graphs.md)");
+  refuse_keys(settings,
+              {"op", "repeat", "shard", "assume", "known", "no-avoid", "no-statistics", "events", "calibration",
+               "probe-first", "in-process", "seed-fd"},
+              "is not for models (docs/graphs.md)");
   if (one_problem)
     refuse_keys(settings, {"seed", "cases", "time", "laws", "constrain", "output"},
                 "is for random problems, and --problem is one as it stands: leave one of them out");

@@ -364,7 +364,6 @@ class Campaign {
   void finish() {
     commit(true);
     count_unshrunk(triage_, summary_);
-    find_drift();  // after the commit: it is told from the counts, each time anew
     std::ranges::stable_sort(summary_.findings, {}, &Finding::case_number);
     tell_defects();
     observer_.on_end(summary_);
@@ -410,12 +409,6 @@ class Campaign {
     if (defect.predicate.atoms.empty() || defect.known) return;
     finding.entry.explained = {defect.key, to_text(defect.predicate), defect.counts};
     if (!finding.reproducer.empty()) kept([&] { write_entry(finding.entry, options_.corpus); });
-  }
-  void find_drift() {
-    for (Finding& finding : drift_findings(summary_, options_.known)) {
-      summary_.findings.push_back(std::move(finding));
-      observer_.on_finding(summary_.findings.back(), true);
-    }
   }
   [[nodiscard]] double elapsed() const { return options_.clock() - start_; }
   [[nodiscard]] bool interrupted() const { return options_.interrupt && options_.interrupt->load(); }

@@ -54,6 +54,7 @@ ordered_json identity(const CampaignOptions& options, const SubjectInfo& info, c
   object["laws"] = options.laws.further ? ordered_json(*options.laws.further) : ordered_json("all");
   object["property"] = options.laws.property_glob;
   object["assume"] = options.assume ? options.assume->text() : "";
+  if (!options.laws.statistics) object["statistics"] = false;
   if (options.calibration) object["calibration"] = hex64(digest_of(text_of(oracle::to_json(*options.calibration))));
   object["shard"] = fmt::format("{}/{}", options.shard.index, options.shard.count);
   object["avoid"] = options.avoid;
@@ -87,6 +88,7 @@ CampaignOptions campaign_in(const fs::path& folder) {
     options.laws.further.reset();
     if (object.at("laws").is_number_unsigned()) options.laws.further = object.at("laws").get<std::size_t>();
     options.laws.property_glob = object.at("property").get<std::string>();
+    options.laws.statistics = object.value("statistics", true);
     if (const auto text = object.at("assume").get<std::string>(); !text.empty()) options.assume.emplace(text, op);
     options.avoid = object.at("avoid").get<bool>();
     const auto shard = object.at("shard").get<std::string>();

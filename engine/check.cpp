@@ -152,12 +152,24 @@ FailureKey CaseOutcome::key() const {
 
 bool is_statistical(std::size_t law) { return all_laws()[law].kind == properties::Kind::statistical; }
 
+std::string_view basis(std::string_view law) noexcept {
+  const Law* found = find_law(law);
+  return found != nullptr && found->kind == properties::Kind::statistical ? "statistic" : "proof";
+}
+
 bool compares(std::string_view law) noexcept { return law == compare_bound_name || law == compare_bits_name; }
 
 void validate(const LawChoice& choice) {
   if (choice.property_glob.empty()) return;
-  for (const Law& law : all_laws())
-    if (!compares(law.name) && glob_matches(choice.property_glob, law.name)) return;
+  bool statistic = false;
+  for (const Law& law : all_laws()) {
+    if (compares(law.name) || !glob_matches(choice.property_glob, law.name)) continue;
+    if (choice.statistics || law.kind != properties::Kind::statistical) return;
+    statistic = true;
+  }
+  if (statistic)
+    throw usage_error("--property " + choice.property_glob +
+                      " matches statistics alone, which --no-statistics leaves out: leave one of the two out");
   throw usage_error("--property " + choice.property_glob + " matches no property: `attest list properties` names them");
 }
 
@@ -185,13 +197,13 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
   if (choice.compare == LawChoice::Compare::bound) return {law_named(compare_bound_name, op)};
   if (choice.compare == LawChoice::Compare::bits)
     return {law_named(compare_bound_name, op), law_named(compare_bits_name, op)};
-  if (choice.property_glob.empty() && choice.further == std::size_t{0}) return base_laws(op);
+  if (choice.statistics && choice.property_glob.empty() && choice.further == std::size_t{0}) return base_laws(op);
   const auto all = all_laws();
   const bool new_plan = case_number % repeat == 0;
   std::vector<std::size_t> chosen, others;
   chosen.reserve(all.size());
   for (std::size_t law = 0; law < all.size(); ++law) {
-    if (all[law].op != &op || compares(all[law].name)) continue;
+    if (all[law].op != &op || compares(all[law].name) || (!choice.statistics && is_statistical(law))) continue;
     if (!choice.property_glob.empty()) {
       if (glob_matches(choice.property_glob, all[law].name)) chosen.push_back(law);
     } else if (all[law].base_call() || !choice.further) {

@@ -23,6 +23,7 @@ struct LawChoice {
   std::optional<std::size_t> further = 2;  // nullopt: all
   std::string property_glob;               // empty: none given
   Compare compare = Compare::none;
+  bool statistics = true;  // false: only laws that prove what they find
 };
 
 // Throws Error(usage) when the glob matches no property.
@@ -37,6 +38,9 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
 
 // Whether the law proves nothing (properties::Kind::statistical).
 bool is_statistical(std::size_t law);
+
+// What shows a finding of a law: "proof", or "statistic" where it was held against other kernels and nothing is proven.
+std::string_view basis(std::string_view law) noexcept;
 
 // Whether a law is one of two subjects.
 bool compares(std::string_view law) noexcept;

@@ -25,27 +25,6 @@ void count_unshrunk(const Triage& triage, Summary& summary) {
   }
 }
 
-std::vector<Finding> drift_findings(const Summary& summary, const std::set<std::string>& known) {
-  std::vector<Finding> findings;
-  for (const auto& [policy, drift] : summary.drift) {
-    std::optional<Evidence> evidence = drift.evidence();
-    if (!evidence) continue;
-    Finding& finding = findings.emplace_back();
-    finding.entry.subject = portable_subject(summary.subject);
-    finding.entry.property = drift_name;
-    finding.entry.problem = problem_from_text(drift.problem);
-    finding.entry.evidence = std::move(evidence);
-    finding.entry.bucket = fmt::format("{}/fail/finite:{}:{}", drift_name, finding.entry.subject, policy);
-    finding.entry.original = drift.problem;
-    finding.failures = static_cast<std::uint64_t>(drift.above);
-    finding.case_number = summary.next_case;
-    finding.cases_to_first = summary.cases;
-    finding.seconds_to_first = summary.seconds;
-    finding.known = is_known(known, finding.entry.bucket);
-  }
-  return findings;
-}
-
 void explain_defects(Summary& summary, Station& station, const ShrinkLimits& shrinking,
                      const CampaignOptions& options) {
   constexpr std::size_t most_explained = 8;  // as many as a report tells of
@@ -55,7 +34,7 @@ void explain_defects(Summary& summary, Station& station, const ShrinkLimits& shr
   double spent = 0;
   for (Defect& defect : summary.defects) {
     const Entry& entry = summary.findings[defect.findings.front()].entry;
-    if (defect.known || entry.property == drift_name || entry.seen != VerdictKind::fail || entry.shown) continue;
+    if (defect.known || entry.seen != VerdictKind::fail || entry.shown) continue;
     if (told++ == most_explained || spent > most_seconds) break;
     const std::optional<double> seconds = options.seconds ? std::optional(1.0) : std::nullopt;
     Explanation explanation = explain(entry, station.bench(), shrinking, limits_in_a_report(seconds));

@@ -17,9 +17,6 @@ namespace attest::engine {
 // first of the same kind.
 void count_unshrunk(const Triage& triage, Summary& summary);
 
-// One finding for each policy under which results drifted; `known`: buckets that do not fail the run.
-std::vector<Finding> drift_findings(const Summary& summary, const std::set<std::string>& known);
-
 // The rules that decided what was drawn, each once and with the defect that it explains. Needs summary.defects.
 std::vector<Avoided> avoided(const Avoidance& avoidance, const Summary& summary, const Supports& supports);
 

@@ -62,7 +62,6 @@ class Clustering : Groups {
     either_way(&AskedRules::refused_anyway);
     if (known_.probe) either_way(&AskedRules::belongs);
     if (known_.holds_apart) either_way(&AskedRules::is_kept_state);
-    either_way(&ToldRules::drifts_there);
     if (known_.accounts) either_way(&AskedRules::accounted_for);
   }
   void either_way(bool (ToldRules::*rule)(const Siblings&, const Siblings&) const) {

@@ -57,7 +57,6 @@ struct Evidences {
 // - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too; or
 // - the first keeps state between calls, and the law that tells of the second holds where each of its calls has an instance of
 //   its own; or
-// - the second is drift, and the first's predicate holds of its worst problem; or
 // - some kernels give the very numbers of the first's reproducers, on two problems at least, and each of them those of the second's
 //   too: whichever of them the first is, it shows there as the second does.
 // But not if a minimal reproducer of the one fails in a form alone of which the predicate of the other says nothing, and that predicate holds of

@@ -131,14 +131,6 @@ class ToldRules : public Groups {
                     b.speaker.learned.predicate.atoms.end();
            });
   }
-  // Whether the worst problem of a drift lies where the group's predicate holds.
-  [[nodiscard]] bool drifts_there(const Siblings& drift, const Siblings& group) const {
-    const Predicate& predicate = group.speaker.learned.predicate;
-    return entry(group.speaker).seen == VerdictKind::fail && of_one_case(entry(group.speaker)) &&
-           !predicate.atoms.empty() && std::ranges::all_of(drift.members, [&](const Studied& member) {
-             return !of_one_case(entry(member)) && predicate.holds(member.row);
-           });
-  }
 
  private:
   [[nodiscard]] bool are_shorter_as_one(const Siblings& a, const Siblings& b) const {

@@ -31,7 +31,7 @@ Survey survey_of(ops::Exchange& call, const Contract& contract, const Evidence& 
 }  // namespace
 
 Exit Judgement::exit() const noexcept {
-  if (verdict.kind == VerdictKind::fail || statistical.kind == VerdictKind::fail) return Exit::found;
+  if (verdict.kind == VerdictKind::fail) return Exit::found;
   return verdict.kind == VerdictKind::pass ? Exit::held : Exit::internal;
 }
 

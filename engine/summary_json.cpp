@@ -86,6 +86,7 @@ ordered_json finding_to_json(const Finding& f, const std::function<std::string(c
   object["bucket"] = f.entry.bucket;
   object["property"] = f.entry.property;
   object["verdict"] = name(f.entry.seen);
+  object["basis"] = basis(f.entry.property);
   if (!f.entry.reason.empty()) object["reason"] = f.entry.reason;
   object["problem"] = to_text(f.entry.problem);
   if (!f.entry.after.empty()) object["after"] = to_json(f.entry.after);

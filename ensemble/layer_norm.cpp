@@ -51,13 +51,18 @@ std::vector<double> native_rows(const Problem& problem, const Contract& contract
 
 }  // namespace
 
-std::optional<std::string_view> refusal(const Problem& problem) {
+std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract) {
+  if (contract.arithmetic.order_by_values) return "sums in an order that looks at the numbers";
   if (problem.elements() == 0) return "no output elements";
   if (problem.hidden > most_of_a_row) return "a row of more than 2^17 elements";
   return std::nullopt;
 }
 
-bool drawn_again(const Problem& p) { return p.edits.empty() && p.values != Values::constant; }
+// These distributions are the same whatever the seed, but for a place.
+bool drawn_again(const Problem& p) {
+  return p.edits.empty() && p.values != Values::constant && p.values != Values::alternating &&
+         p.values != Values::ramp && p.values != Values::one_hot;
+}
 
 Problem redrawn(Problem problem, int n) {
   if (n > 0) problem.seed = mix(problem.seed + static_cast<std::uint64_t>(n)) >> 33;

@@ -14,7 +14,7 @@ using attest::layer_norm::Contract;
 using attest::layer_norm::Inputs;
 using attest::layer_norm::Problem;
 
-std::optional<std::string_view> refusal(const Problem& problem);
+std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract);
 bool drawn_again(const Problem& problem);
 Problem redrawn(Problem problem, int n);
 

@@ -79,7 +79,8 @@ std::vector<double> read(const Tensor& out, const Problem& p) {
 
 }  // namespace
 
-std::optional<std::string_view> refusal(const Problem& problem) {
+std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract) {
+  if (contract.attention.arithmetic.order_by_values) return "sums in an order that looks at the numbers";
   if (problem.b * problem.l * problem.e == 0) return "no output elements";
   if (problem.multiply_adds() > most_work) return "a block of more than 2^18 multiply-adds";
   return std::nullopt;

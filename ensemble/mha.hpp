@@ -16,7 +16,7 @@ using attest::mha::Contract;
 using attest::mha::Inputs;
 using attest::mha::Problem;
 
-std::optional<std::string_view> refusal(const Problem& problem);
+std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract);
 bool drawn_again(const Problem& problem);
 Problem redrawn(Problem problem, int n);
 

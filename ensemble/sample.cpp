@@ -115,7 +115,8 @@ std::vector<double> native_rows(const Problem& problem, const Contract& contract
 
 }  // namespace
 
-std::optional<std::string_view> refusal(const Problem& problem) {
+std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract) {
+  if (contract.arithmetic.order_by_values) return "sums in an order that looks at the numbers";
   if (problem.b * problem.hq * problem.lq * problem.dv == 0) return "no output elements";
   if (problem.lk == 0) return "no keys";
   if (work_of_a_row(problem) > most_of_a_row) return "a row takes more than 2^20 multiply-adds";

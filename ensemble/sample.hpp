@@ -12,7 +12,7 @@
 namespace attest::ensemble {
 
 // Why a problem is not held against an ensemble, if it is not.
-std::optional<std::string_view> refusal(const Problem& problem);
+std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract);
 // Whether another seed gives other values: not of a file, of constants, or of a problem with an element set by hand.
 bool drawn_again(const Problem& problem);
 // Draw n of the problem: itself, or with values of another seed.

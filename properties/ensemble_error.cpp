@@ -13,6 +13,8 @@
 
 namespace attest::properties {
 
+Verdict left_to_the_bound() { return Verdict::skip("an element leaves its proven interval"); }
+
 Verdict ensemble_verdict(const ensemble::Outcome& outcome) {
   const Counts counts{static_cast<std::int64_t>(outcome.elements), 0, 0};
   if (outcome.elements == 0) return Verdict::vacuous("no element is finite in all kernels");
@@ -43,13 +45,13 @@ Verdict ensemble_verdict(const ensemble::Outcome& outcome) {
 
 namespace {
 
-std::optional<std::string> not_asked(const Problem& problem, const Contract&, const SubjectInfo&) {
-  const auto refusal = ensemble::refusal(problem);
+std::optional<std::string> not_asked(const Problem& problem, const Contract& contract, const SubjectInfo&) {
+  const auto refusal = ensemble::refusal(problem, contract);
   return refusal ? std::optional(std::string(*refusal)) : std::nullopt;
 }
 
 Verdict check(Trial& trial) {
-  if (trial.judgement().kind == VerdictKind::fail) return Verdict::skip("an element leaves its proven interval");
+  if (trial.judgement().kind == VerdictKind::fail) return left_to_the_bound();
   struct Drawn {
     Problem problem;
     Inputs inputs;

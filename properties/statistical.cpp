@@ -1,18 +1,19 @@
 // The statistical tiers of the oracle (docs/bounds.md, "Tiers two and three"), with thresholds from calibration data.
 //
-// statistical-bound: |out - y| <= 1.05 lambda s + bias for every element. Above lambda 5 it fails, above 4 it warns
+// statistical-bound: |out - y| <= 1.05 lambda s + bias for every element. It warns above lambda 5, and above 4
 // where so many elements as there are seldom need as much.
 // aggregate-error: T, the rms of |out - y| / s over a result of 48 elements or more, is at most 1.3 times the largest of
 // conforming kernels of the same policy and class of values, or what few independent errors may come to.
 //
-// Neither is a proof. Where the proven bound fails statistical-bound does too, and aggregate-error has no say; both are
-// silent about a contract that errs to one side.
+// Neither is a proof, and neither fails anything: they warn. Where the proven bound fails both have no say, nor have they of
+// a contract that errs to one side.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include <fmt/format.h>
 
+#include "properties/ensemble.hpp"
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"
 #include "properties/statistical.hpp"
@@ -70,20 +71,17 @@ Evidence element_evidence(const NearElement& element, const Statistics& statisti
   return evidence;
 }
 
+Verdict warning(Evidence evidence, Counts counts) { return {VerdictKind::warn, {}, std::move(evidence), counts}; }
+
 }  // namespace
 
 Verdict statistical_bound_verdict(const Verdict& proven, const Statistics& statistics, const Thresholds& thresholds,
                                   const std::function<NearElement(double)>& element) {
-  if (proven.kind == VerdictKind::fail) return proven;  // the tier lies within the proven interval
-  if (statistics.largest_lambda > thresholds.fail)
-    return Verdict::fail(element_evidence(element(thresholds.fail), statistics, thresholds, thresholds.fail),
-                         proven.counts);
-  if (statistics.largest_lambda > thresholds.warn && is_rare(statistics.largest_lambda, proven.counts.judged)) {
-    Verdict warning = Verdict::pass(proven.counts);
-    warning.kind = VerdictKind::warn;
-    warning.evidence = element_evidence(element(thresholds.warn), statistics, thresholds, thresholds.warn);
-    return warning;
-  }
+  if (proven.kind == VerdictKind::fail) return left_to_the_bound();
+  for (const double limit : {thresholds.fail, thresholds.warn})
+    if (statistics.largest_lambda > limit &&
+        (limit == thresholds.fail || is_rare(statistics.largest_lambda, proven.counts.judged)))
+      return warning(element_evidence(element(limit), statistics, thresholds, limit), proven.counts);
   if (proven.counts.judged == 0) return Verdict::vacuous("undetermined", proven.counts);
   return Verdict::pass(proven.counts);
 }
@@ -118,7 +116,7 @@ Verdict aggregate_error_verdict(const Statistics& statistics, const Thresholds& 
       "tier three, no proof: over {} elements of out; the largest of {} results of conforming "
       "kernels is {:.3g}",
       statistics.elements, cell.results, cell.t);
-  return Verdict::fail(std::move(evidence), counts);
+  return warning(std::move(evidence), counts);
 }
 
 std::string not_calibrated(std::string_view policy, std::string_view calibrated_class) {
@@ -129,12 +127,12 @@ namespace {
 
 Verdict check_elements(Trial& trial) {
   const Verdict& proven = trial.judgement();
-  if (proven.kind == VerdictKind::fail) return proven;
+  if (proven.kind == VerdictKind::fail) return left_to_the_bound();
   return statistical_bound_verdict(proven, trial.statistics(), trial.thresholds(), trial.oracle(), trial.base().out);
 }
 
 Verdict check_aggregate(Trial& trial) {
-  if (trial.judgement().kind == VerdictKind::fail) return Verdict::skip("an element leaves its proven interval");
+  if (trial.judgement().kind == VerdictKind::fail) return left_to_the_bound();
   const Statistics& statistics = trial.statistics();
   if (statistics.elements < oracle::least_elements)
     return Verdict::skip(
@@ -151,8 +149,8 @@ Verdict check_aggregate(Trial& trial) {
 Property statistical_bound() {
   return {"statistical-bound",
           "|out - y| <= 1.05 lambda s + bias, lambda 5",
-          "each element is where those of conforming kernels lie, as a rule: finds what the proven bound, wide on long "
-          "rows, permits. No proof",
+          "each element is where those of conforming kernels lie, as a rule. Warns, and fails nothing: ensemble-error "
+          "does",
           Kind::statistical,
           has_statistics,
           check_elements,
@@ -162,8 +160,8 @@ Property statistical_bound() {
 Property aggregate_error() {
   return {"aggregate-error",
           "rms (out - y) / s <= 1.3 times the largest of conforming kernels",
-          "the errors of a whole result are not larger than those of conforming kernels: the most sensitive to a stage "
-          "in too narrow a format. No proof",
+          "the errors of a whole result are not larger than those measured of conforming kernels. Warns, and fails "
+          "nothing: ensemble-error does",
           Kind::statistical,
           has_aggregate,
           check_aggregate,

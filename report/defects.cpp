@@ -61,10 +61,9 @@ std::string size_of(const Entry& entry) {
 
 std::string in_full(const Summary& summary, const Defect& defect, std::size_t number) {
   const Finding& finding = summary.findings[defect.findings.front()];
-  const bool drift = finding.entry.property == engine::drift_name;
   std::string text = fmt::format("\n  {}. {}  in {}", number, finding.entry.bucket, counted(defect.failures, "case"));
   // Of a corpus nobody knows which cases were drawn before.
-  if (const Finding& first = summary.first_of(defect); !drift && first.cases_to_first > 0)
+  if (const Finding& first = summary.first_of(defect); first.cases_to_first > 0)
     text += fmt::format(", first in case {} after {}", grouped(first.case_number), duration(first.seconds_to_first));
   if (defect.findings.size() > 1) text += fmt::format(", {}", counted(defect.findings.size(), "bucket"));
   text += "\n" + finding_lines(finding);
@@ -115,8 +114,7 @@ std::string neighbours_that_pass(const Entry& entry) {
 
 std::string finding_lines(const Finding& finding) {
   const Entry& entry = finding.entry;
-  const bool drift = entry.property == engine::drift_name;
-  std::string text = item(drift ? "worst" : "problem", to_text(entry.problem));
+  std::string text = item("problem", to_text(entry.problem));
   text += item("in decimal", decimals(entry.problem));
   text += conditions_text(entry, "     ", 11);
   if (entry.evidence) text += item("witness", evidence_line(*entry.evidence));
@@ -125,7 +123,7 @@ std::string finding_lines(const Finding& finding) {
     text += item("B", side_line(entry.evidence->sides[1]));
   }
   text += item("said", entry.reason);
-  if (drift) return text;
+  text += item("shown by", std::string(engine::basis(entry.property)));
   text += item("in words", in_words(entry));
   text += item("open keys", open_keys(entry));
   return text + item("size", size_of(entry));

@@ -53,6 +53,7 @@ class Events : public engine::Observer {
                        {"bucket", finding.entry.bucket},
                        {"first", first},
                        {"property", finding.entry.property},
+                       {"basis", engine::basis(finding.entry.property)},
                        {"problem", to_text(finding.entry.problem)},
                        {"case", finding.case_number},
                        {"subject_calls", finding.entry.shrink_calls},

@@ -21,7 +21,7 @@ std::string witness_html(const json& finding) {
   const json& w = finding.at("witness");
   if (!w.is_object()) return {};
   std::string where = said(w, "tensor");
-  if (w.contains("index") && where != "T" && where != "share of T") {
+  if (w.contains("index") && where != "T" && where != "R") {
     json index = w.at("index");
     if (where == "lse" && index.size() == 4) index.erase(3);
     where += said(index);
@@ -84,7 +84,7 @@ std::string finding_rows(const json& finding) {
   if (finding.contains("shown"))
     size +=
         fmt::format("; shows in {} of {} runs", said(finding.at("shown"), "seen"), said(finding.at("shown"), "runs"));
-  text += row("size", escaped(size));
+  text += row("shown by", escaped(said(finding, "basis"))) + row("size", escaped(size));
   if (finding.contains("also") && !finding.at("also").empty())
     text += row("also fails", escaped(joined(finding.at("also"), "", 12)));
   return text + row("again", command(said(finding, "rerun")));

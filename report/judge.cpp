@@ -59,9 +59,6 @@ std::string statistical_text(const Judgement& judgement) {
   const Verdict& v = judgement.statistical;
   std::string text = fmt::format("  tier two   {} ", law);
   switch (v.kind) {
-    case VerdictKind::fail:
-      text += "FAILED: a kernel that keeps this policy hardly ever returns such a number\n";
-      break;
     case VerdictKind::warn:
       text += "WARNS: a kernel that keeps this policy seldom returns such a number\n";
       break;

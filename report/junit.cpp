@@ -104,6 +104,7 @@ std::string told(const json& finding) {
   std::string text = fmt::format("bucket   {}\nproblem  {}\n", finding.at("bucket").get<std::string>(),
                                  finding.at("problem").get<std::string>());
   if (finding.contains("reason")) text += "said     " + finding.at("reason").get<std::string>() + "\n";
+  if (finding.contains("basis")) text += "shown by " + finding.at("basis").get<std::string>() + "\n";
   if (const json& witness = finding.at("witness"); witness.is_object()) text += "witness  " + json_text(witness) + "\n";
   return text + fmt::format("failures {}, first in case {}\nrerun    {}\n", finding.at("failures").get<std::uint64_t>(),
                             finding.at("case").get<std::uint64_t>(), finding.at("rerun").get<std::string>());

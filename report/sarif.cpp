@@ -73,6 +73,7 @@ std::string message_of(const json& finding, const std::string& subject) {
       fmt::format("{} ({}) on {}: {}", finding.at("property").get<std::string>(),
                   finding.at("verdict").get<std::string>(), subject, finding.at("problem").get<std::string>());
   if (finding.contains("reason")) text += ". " + finding.at("reason").get<std::string>();
+  if (finding.contains("basis")) text += ". Shown by: " + finding.at("basis").get<std::string>();
   return text + ". Again: " + finding.at("rerun").get<std::string>();
 }
 

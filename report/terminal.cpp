@@ -67,7 +67,6 @@ class Terminal : public engine::Observer {
   void on_finding(const engine::Finding& finding, bool first) override {
     const std::string key = engine::to_text(engine::failure_key_of(finding.entry));
     if (!first || finding.known || shrunk_.size() >= most_told || !shrunk_.insert(key).second) return;
-    if (finding.entry.property == engine::drift_name) return line_.say("drift, over the whole campaign\n");
     line_.say(fmt::format("  shrunk to {}\n",
                           finding.reproducer.empty() ? to_text(finding.entry.problem) : finding.reproducer));
   }

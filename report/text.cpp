@@ -86,7 +86,7 @@ std::string how_far(const Evidence& evidence) {
 
 std::string element_name(const Evidence& evidence) {
   const auto& i = evidence.index;
-  if (evidence.tensor == "T" || evidence.tensor == "share of T") return evidence.tensor;  // of no single element
+  if (evidence.tensor == "T" || evidence.tensor == "R") return evidence.tensor;  // of no single element
   return evidence.tensor == "lse" ? fmt::format("lse[{},{},{}]", i[0], i[1], i[2])
                                   : fmt::format("{}[{},{},{},{}]", evidence.tensor, i[0], i[1], i[2], i[3]);
 }
@@ -182,11 +182,6 @@ std::string rerun_line(const engine::Summary& summary, const engine::Finding& fi
   std::string line = (two ? "attest compare " : "attest check ") + shell_quoted(summary.subject);
   if (two) line += " " + shell_quoted(summary.subject_b);
   if (!summary.policy.empty()) line += " --policy " + shell_quoted(summary.policy);
-  if (finding.entry.property == engine::drift_name) {
-    line += fmt::format(" --property aggregate-error --seed {} --cases {}", summary.seed, summary.next_case);
-    if (summary.repeat > 1) line += fmt::format(" --repeat {}", summary.repeat);
-    return line + (summary.assume.empty() ? "" : " --assume " + shell_quoted(summary.assume));
-  }
   if (!two) line += " --property " + shell_quoted(finding.entry.property);
   if (finding.entry.property == engine::compare_bits_name) line += " --bits";
   return line + " --problem " + shell_quoted(to_text(finding.entry.problem));

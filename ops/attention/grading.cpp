@@ -18,10 +18,9 @@ bool keeps(const std::optional<Mma>& sums, const std::optional<Mma>& least) {
 class AttentionGrading final : public Grading {
  public:
   [[nodiscard]] const Words& words() const noexcept override {
-    static constexpr Words all{
-        "values from N(0,1), the default scale, no softcap, masks of -inf", "up to 2^20 multiply-adds",
-        "up to 2^16 multiply-adds", "explicit attention",
-        "what looks at that call alone: guards, result class, policy bound, lone-key, statistical tiers"};
+    static constexpr Words all{"values from N(0,1), the default scale, no softcap, masks of -inf",
+                               "up to 2^20 multiply-adds", "up to 2^16 multiply-adds", "explicit attention",
+                               "what looks at that call alone: guards, result class, policy bound, lone-key"};
     return all;
   }
   [[nodiscard]] bool is_paired(const ops::Problem& problem) const override {

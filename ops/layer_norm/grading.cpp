@@ -21,7 +21,7 @@ class LayerNormGrading final : public Grading {
   [[nodiscard]] const Words& words() const noexcept override {
     static constexpr Words all{"values from N(0,1), epsilon 1e-5, gamma and beta about 1 and 0", "up to 2^18 elements",
                                "up to 2^13 elements", "LayerNorm step by step",
-                               "what looks at that call alone: guards, policy bound, statistical tiers"};
+                               "what looks at that call alone: guards, policy bound"};
     return all;
   }
   [[nodiscard]] bool is_paired(const ops::Problem& problem) const override {

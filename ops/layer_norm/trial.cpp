@@ -136,7 +136,7 @@ class LayerNormTrial final : public Trial {
   }
 
   Verdict check_ensemble() {
-    if (judgement().kind == VerdictKind::fail) return Verdict::skip("an element leaves its proven interval");
+    if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
     struct Drawn {
       Problem problem;
       Inputs inputs;
@@ -154,7 +154,7 @@ class LayerNormTrial final : public Trial {
   }
 
   Verdict check_spread() {
-    if (judgement().kind == VerdictKind::fail) return judgement();
+    if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
     if (thresholds().cell == nullptr) return not_calibrated();
     return properties::statistical_bound_verdict(
         judgement(), statistics(), thresholds(), [&](double lambda) -> properties::NearElement {
@@ -167,7 +167,7 @@ class LayerNormTrial final : public Trial {
   }
 
   Verdict check_aggregate() {
-    if (judgement().kind == VerdictKind::fail) return Verdict::skip("an element leaves its proven interval");
+    if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
     if (!oracle::layer_norm::has_aggregate(contract_.policy[Stage::output]) ||
         !oracle::layer_norm::has_aggregate(problem_.dtype))
       return Verdict::skip("16-bit roundings of out may follow x");
@@ -260,13 +260,13 @@ std::vector<Law> laws(const Op& op) {
        Kind::statistical, Asks::base_plan, Claim::none, all.size()});
   all.push_back(
       {&op, "statistical-bound", "|out - y| <= 1.05 lambda s + bias, lambda 5",
-       "each element is where those of conforming kernels lie, as a rule, of drawn values that err independently: "
-       "finds what the proven bound, wide on long rows, permits. No proof",
+       "each element is where those of conforming kernels lie, as a rule, of drawn values that err independently. "
+       "Warns, and fails nothing: ensemble-error does",
        Kind::statistical, Asks::base_call, Claim::none, all.size()});
   all.push_back(
       {&op, "aggregate-error", "T <= 1.3 times the largest of conforming kernels",
        "what all elements of a row are off by together, as a wrong mean or root makes it, is no more than conforming "
-       "kernels' are. No proof",
+       "kernels' are. Warns, and fails nothing: ensemble-error does",
        Kind::statistical, Asks::base_call, Claim::none, all.size()});
   all.push_back({&op, "compare-bound", "|A(x) - B(x)| <= r_A + r_B",
                  "two subjects, each within its own bound of the exact result, differ by no more than both bounds",
@@ -280,7 +280,7 @@ std::vector<Law> laws(const Op& op) {
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract) {
   if (law.own < first_law) return std::nullopt;
   if (law.own == ensemble_error()) {
-    const auto refusal = ensemble::layer_norm::refusal(problem);
+    const auto refusal = ensemble::layer_norm::refusal(problem, contract);
     return refusal ? std::optional(std::string(*refusal)) : std::nullopt;
   }
   if (law.own == statistical_bound() || law.own == aggregate_error()) return without_statistics(problem, contract);

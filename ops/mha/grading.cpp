@@ -17,7 +17,7 @@ class MhaGrading final : public Grading {
   [[nodiscard]] const Words& words() const noexcept override {
     static constexpr Words all{"x from N(0,1), dense weights, the default scale", "up to 2^20 multiply-adds",
                                "up to 2^15 multiply-adds", "the block stage by stage",
-                               "what looks at that call alone: guards, policy bound, statistical tiers"};
+                               "what looks at that call alone: guards, policy bound"};
     return all;
   }
   [[nodiscard]] bool is_paired(const ops::Problem& problem) const override {

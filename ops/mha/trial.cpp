@@ -158,7 +158,7 @@ class MhaTrial final : public Trial {
   }
 
   Verdict check_ensemble() {
-    if (judgement().kind == VerdictKind::fail) return Verdict::skip("an element leaves its proven interval");
+    if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
     struct Drawn {
       Problem problem;
       Inputs inputs;
@@ -176,7 +176,7 @@ class MhaTrial final : public Trial {
   }
 
   Verdict check_spread() {
-    if (judgement().kind == VerdictKind::fail) return judgement();
+    if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
     if (thresholds().cell == nullptr) return not_calibrated();
     return properties::statistical_bound_verdict(
         judgement(), statistics(), thresholds(), [&](double lambda) -> properties::NearElement {
@@ -188,7 +188,7 @@ class MhaTrial final : public Trial {
   }
 
   Verdict check_aggregate() {
-    if (judgement().kind == VerdictKind::fail) return Verdict::skip("an element leaves its proven interval");
+    if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
     if (thresholds().cell == nullptr) return not_calibrated();
     if (statistics().elements < oracle::least_elements) return Verdict::skip("too few elements have an estimate");
     if (!thresholds().t) return not_calibrated();
@@ -291,15 +291,14 @@ std::vector<Law> laws(const Op& op) {
        "values: finds what the proven bound, wide where sums are long, permits. A statistic, no proof",
        Kind::statistical, Asks::base_plan, Claim::none, all.size()});
   all.push_back({&op, "statistical-bound", "|out - y| <= 1.05 lambda s + bias, lambda 5",
-                 "each element is where those of conforming blocks lie, as a rule, of dense weights: finds what the "
-                 "proven bound, "
-                 "wide where sums are long, permits. No proof",
+                 "each element is where those of conforming blocks lie, as a rule, of dense weights. Warns, and fails "
+                 "nothing: ensemble-error does",
                  Kind::statistical, Asks::base_call, Claim::none, all.size()});
-  all.push_back(
-      {&op, "aggregate-error", "rms (out - y) / s <= 1.3 times the largest of conforming blocks",
-       "the errors of a whole result are not larger than those of conforming blocks: the most sensitive to a stage in "
-       "too narrow a format. No proof",
-       Kind::statistical, Asks::base_call, Claim::none, all.size()});
+  all.push_back({&op, "aggregate-error", "rms (out - y) / s <= 1.3 times the largest of conforming blocks",
+                 "the errors of a whole result are not larger than those measured of conforming blocks. Warns, and "
+                 "fails nothing: "
+                 "ensemble-error does",
+                 Kind::statistical, Asks::base_call, Claim::none, all.size()});
   all.push_back({&op, "compare-bound", "|A(x) - B(x)| <= r_A + r_B",
                  "two subjects, each within its own bound of the exact result, differ by no more than both bounds",
                  Kind::bound, Asks::base_call, Claim::none, all.size()});
@@ -320,7 +319,7 @@ std::optional<std::string> not_applicable(const Law& law, const Problem& problem
     return std::nullopt;
   }
   if (law.own == ensemble_error()) {
-    const auto refusal = ensemble::mha::refusal(problem);
+    const auto refusal = ensemble::mha::refusal(problem, contract);
     return refusal ? std::optional(std::string(*refusal)) : std::nullopt;
   }
   if (law.own == statistical_bound() || law.own == aggregate_error()) return without_statistics(problem, contract);

@@ -41,17 +41,18 @@ class Calibrate(unittest.TestCase):
             self.assertEqual(status, 3)  # it applied nowhere, and says why
             self.assertTrue(any(why.startswith("not calibrated: " + ODD) for why in silent["skip"]), silent)
             status, asked = aggregated("--calibration", file)
-            self.assertEqual((status, asked["fail"]), (0, 0))
+            self.assertEqual((status, asked["fail"], asked["warn"]), (0, 0, 0))
             self.assertGreater(asked["pass"], 20)
 
-            # Thresholds are read from the file: under larger ones a fault passes.
-            fault = ("check", "fault:softmax-f16", "--policy", "f16", "--property", "aggregate-error", "--cases", 1500)
-            self.assertEqual(run(*fault).returncode, 1)
+            # Thresholds are read from the file: under larger ones nothing is said of a fault.
+            fault = ("check", "fault:softmax-f16", "--policy", "f16", "--property", "aggregate-error", "--cases", 1500, "--json", "-")
+            warnings = lambda *words: json.loads(run(*fault, *words).stdout)["verdicts"]["aggregate-error"]["warn"]
+            self.assertGreater(warnings(), 0)
             for cell in data["policies"][ODD]["classes"].values():
                 cell["t"] = 1e9
             data["policies"] = {"f16": {"share": 0.5, "classes": data["policies"][ODD]["classes"]}}
             file.write_text(json.dumps(data))
-            self.assertEqual(run(*fault, "--calibration", file).returncode, 0)
+            self.assertEqual(warnings("--calibration", file), 0)
 
     def test_of_layer_norm(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -70,7 +71,7 @@ class Calibrate(unittest.TestCase):
                      "--assume", "values==normal && offset==0 && rows<4")
             check = ("check", *asked, "--json", "-")
             verdict = json.loads(run(*check, "--calibration", file).stdout)["verdicts"]["aggregate-error"]
-            self.assertEqual(verdict["fail"], 0)
+            self.assertEqual(verdict["warn"], 0)
             self.assertGreater(verdict["pass"], 50)
             for cell in classes.values():
                 cell["t"] = 0  # the least threshold is 1

@@ -293,6 +293,23 @@ class Campaigns(Cli):
         self.refused("check", "builtin:fused", "--cases", 20, "--property", "hard-selection", "--assume",
                      "keep==closed", status=3, says=["no"])
 
+    def test_statistics_are_left_out_if_asked(self):
+        laws = lambda *words: json.loads(self.attest("check", "builtin:fused", "--policy", "f32", "--cases", 40, "--laws", "all",
+                                                     "--jobs", 1, "--json", "-", *words).stdout)["verdicts"].keys()
+        statistics = {"ensemble-error", "statistical-bound", "aggregate-error"}
+        self.assertLess(statistics, laws())
+        self.assertEqual(laws() - laws("--no-statistics"), statistics)
+        self.refused("check", "builtin:fused", "--property", "ensemble-error", "--no-statistics", says=["--no-statistics"])
+        (self.cwd / "attest.toml").write_text("no-statistics = true\n")
+        self.assertFalse(statistics & laws())
+
+    def test_a_finding_says_what_shows_it(self):
+        words = ("check", "fault:mask-dropped", "--cases", 60, "--jobs", 1)
+        done = self.attest(*words, "--json", "told.json", "--junit", "told.xml")
+        self.assertIn("     shown by   proof\n", done.stdout)
+        self.assertEqual({finding["basis"] for finding in json.loads((self.cwd / "told.json").read_text())["findings"]}, {"proof"})
+        self.assertIn("shown by proof", (self.cwd / "told.xml").read_text())
+
     def test_assume_narrows_the_domain(self):
         done = self.attest("check", "builtin:fused", "--cases", 50, "--assume", "scale>0 && lq<=lk && dtype==f16",
                            "--json", "-")

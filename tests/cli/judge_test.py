@@ -104,12 +104,12 @@ class Judge(Cli):
         write_npz(self.cwd / "in.npz", **call.arrays())
         words = ["--inputs", "in.npz", "--outputs", "off.npz", "--policy", "f32"]
         self.off_by(0.8, call, "off.npz", "--policy", "f32")
-        done = self.gives(1, "judge", *words, says=["held: 8 elements", "statistical-bound FAILED", "witness    out[0,0,0,0]",
+        done = self.gives(0, "judge", *words, says=["held: 8 elements", "statistical-bound WARNS", "witness    out[0,0,0,0]",
                                                     "tier two, no proof: lambda"])
         self.assertLess(done.stdout.index("held"), done.stdout.index("statistical-bound"))
-        object = json.loads(self.gives(1, "judge", *words, "--json", "-").stdout)
-        self.assertEqual((object["verdict"], object["exit"]), ("pass", 1))
-        self.assertEqual((object["statistical"]["law"], object["statistical"]["verdict"]), ("statistical-bound", "fail"))
+        object = json.loads(self.gives(0, "judge", *words, "--json", "-").stdout)
+        self.assertEqual((object["verdict"], object["exit"]), ("pass", 0))
+        self.assertEqual((object["statistical"]["law"], object["statistical"]["verdict"]), ("statistical-bound", "warn"))
         self.assertGreater(object["statistical"]["witness"]["ratio"], 1)
         # A contract that errs to one side has no statistics, and says so.
         self.gives(0, "judge", *words, "--contract", "kappa=3", says=["statistical-bound skipped: accumulators may truncate"])
@@ -134,8 +134,8 @@ class Judge(Cli):
         words = ["--inputs", "in.npz", "--outputs", "off.npz", "--policy", "f32"]
         share = 0.8
         self.off_by(share, call, "off.npz", "--policy", "f32")
-        failed = json.loads(self.gives(1, "judge", *words, "--json", "-").stdout)
-        share *= 0.9 / failed["statistical"]["witness"]["ratio"]  # lambda 4.5
+        above = json.loads(self.gives(0, "judge", *words, "--json", "-").stdout)
+        share *= 0.9 / above["statistical"]["witness"]["ratio"]  # lambda 4.5
         self.off_by(share, call, "off.npz", "--policy", "f32")
         object = json.loads(self.gives(0, "judge", *words, "--json", "-").stdout)
         self.assertEqual((object["verdict"], object["statistical"]["verdict"]), ("pass", "warn"))
@@ -175,7 +175,7 @@ class Judge(Cli):
         write_npz(self.cwd / "in.npz", **call.arrays())
         words = ["judge", "--inputs", "in.npz", "--outputs", "off.npz", "--policy", "f32"]
         self.off_by(0.8, call, "off.npz", "--policy", "f32")
-        self.gives(1, *words)
+        self.gives(0, *words, says=["statistical-bound WARNS"])
         shipped = json.loads((ROOT / "oracle/calibration.json").read_text())
         for cell in shipped["policies"]["f32"]["classes"].values():
             cell["lambda"] = 1e6

@@ -80,7 +80,7 @@ TEST(Calibrate, SeesLargerErrorsAndRefusesKernelsThatBreakTheirPromise) {
 }
 
 struct Found {
-  std::map<std::string, std::uint64_t> failures;  // by law
+  std::map<std::string, std::uint64_t> warnings;  // by law
   std::optional<Evidence> drift;
   Summary summary;
 };
@@ -97,9 +97,8 @@ Found hunt(const char* subject, const Policy& policy, const char* laws, std::uin
   Observer silent;
   Found found;
   found.summary = run_campaign(*builtin_subject(subject, to_text(policy)), nullptr, options, silent);
-  for (const auto& [law, counts] : found.summary.verdicts) found.failures[law] = counts.of(VerdictKind::fail);
-  for (const Finding& finding : found.summary.findings)
-    if (finding.entry.property == drift_name) found.drift = finding.entry.evidence;
+  for (const auto& [law, counts] : found.summary.verdicts) found.warnings[law] = counts.of(VerdictKind::warn);
+  for (const auto& [of, drift] : found.summary.drift) found.drift = drift.evidence();
   return found;
 }
 
@@ -114,11 +113,13 @@ TEST(StatisticalTiers, LeaveConformingKernelsAlone) {
     }
 }
 
-TEST(StatisticalTiers, FindWhatTheProvenBoundPermits) {
+TEST(StatisticalTiers, WarnOfWhatTheProvenBoundPermits) {
   const Found results = hunt("fault:softmax-f16", f16, "aggregate-error", 6000);  // one in fifty is asked
-  EXPECT_GE(results.failures.at("aggregate-error"), 3U);
+  EXPECT_GE(results.warnings.at("aggregate-error"), 3U);
+  EXPECT_TRUE(results.summary.findings.empty());
   const Found elements = hunt("fault:pv-acc-f16", f16, "statistical-bound", 3000);
-  EXPECT_GE(elements.failures.at("statistical-bound"), 3U);
+  EXPECT_GE(elements.warnings.at("statistical-bound"), 3U);
+  EXPECT_EQ(elements.summary.exit(), Exit::held);
 }
 
 // Errors that are all a little too large: no single result need be beyond its threshold.
@@ -127,12 +128,12 @@ TEST(StatisticalTiers, SeeADrift) {
   ASSERT_TRUE(found.drift);
   EXPECT_EQ(found.drift->tensor, "share of T");
   EXPECT_GT(found.drift->got, found.drift->hi);
-  EXPECT_EQ(found.summary.exit(), Exit::found);
+  EXPECT_EQ(found.summary.exit(), Exit::held);  // a warning
 }
 
 // A finding that shrinks to one of the proven bound is stored as that; a call that fails stays with the law that asked.
 TEST(StatisticalTiers, FindingsThatShrinkToAProofAreStoredAsProofs) {
-  const Found found = hunt("fault:softmax-f16", f16, "aggregate-error", 1500, 200);
+  const Found found = hunt("fault:pv-acc-f16", f16, "ensemble-error", 400, 200);
   ASSERT_FALSE(found.summary.findings.empty());
   EXPECT_EQ(found.summary.findings.front().entry.property, policy_bound_name);
   EXPECT_TRUE(found.summary.findings.front().entry.with.empty());

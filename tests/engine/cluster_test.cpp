@@ -554,42 +554,6 @@ TEST(Cluster, WhatACallLeavesBehindIsOneDefect) {
   EXPECT_LE(summary.defects.size(), 2u) << found;
 }
 
-// Drift is told of a campaign; a defect whose predicate its worst problem lies in explains it, another does not.
-TEST(Cluster, DriftBelongsToTheDefectThatItsWorstProblemLiesIn) {
-  const Supports everything;
-  const FailureKey wrong{"policy-bound", VerdictKind::fail, "finite"};
-  Finding bound, drift;
-  bound.entry.problem = problem_from_text("b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 causal=1");
-  bound.entry.property = wrong.property;
-  bound.entry.evidence.emplace().wrong = Wrong::finite;
-  bound.entry.bucket = "policy-bound:kernel:causal";
-  drift.entry.property = drift_name;
-  drift.entry.evidence.emplace().wrong = Wrong::finite;
-  drift.entry.bucket = "drift:kernel:f32";
-  const auto law = std::ranges::find(properties::properties(), wrong.property, &properties::Property::name);
-  const Domain domain(everything, {Format::f32});
-  CaseTable table(everything);
-  std::map<std::string, std::string> buckets;
-  for (std::uint64_t n = 0; n < 1000; ++n) {
-    const Problem p = draw_problem(domain, 1, n, 1);
-    CaseRow row{n, 0, row_of(p, everything), {}, {}, "signature " + std::to_string(n)};
-    if (p.causal) {
-      row.failures.push_back(wrong);
-      buckets[row.signature] = bound.entry.bucket;
-    } else {
-      row.held.set(static_cast<std::size_t>(law - properties::properties().begin()));
-    }
-    table.add(std::move(row));
-  }
-  for (const bool inside : {true, false}) {
-    drift.entry.problem =
-        problem_from_text(std::string("b=1 hq=1 hkv=1 lq=48 lk=64 d=8 dv=8") + (inside ? " causal=1" : ""));
-    const std::vector<Defect> defects = cluster({drift, bound}, {table, buckets});
-    EXPECT_EQ(defects.size(), inside ? 1u : 2u);
-    EXPECT_EQ(to_text(defects[0].predicate), "causal");
-  }
-}
-
 TEST(Cluster, OneDefectUnderManyLawsIsOneEntry) {
   for (const char* name : {"fault:scale-missing", "fault:batch-leak", "fault:tail-dropped", "fault:row-empty-nan",
                            "fault:max-init-zero", "fault:bias-broadcast"}) {

@@ -92,6 +92,20 @@ TEST(Corpus, RoundTripsEveryField) {
   EXPECT_TRUE(std::isnan(back.evidence->got));
 }
 
+// Laws that only warn now: what rested on them is asked of the law that took their place.
+TEST(Corpus, EntriesOfLawsThatOnlyWarnAreRefiled) {
+  for (const char* law : {"aggregate-error", "statistical-bound"}) {
+    Entry entry = sample();
+    entry.property = law;
+    entry.bucket = std::string(law) + "/fail/finite:fault:scale-twice:f16:none:none";
+    const Entry read = entry_from_file_text(to_file_text(entry), "old.json");
+    EXPECT_EQ(read.property, "ensemble-error");
+    EXPECT_EQ(read.refiled, law);
+    EXPECT_EQ(read.bucket, "ensemble-error/fail/finite:fault:scale-twice:f16:none:none");
+  }
+  EXPECT_TRUE(entry_from_file_text(to_file_text(sample()), "x.json").refiled.empty());
+}
+
 TEST(Corpus, ALogSumExpThatAnEarlierShrinkingAddedIsRefused) {
   const std::string text = to_file_text(sample());
   const std::string before = R"("origin": {)", tail = "  \"digest\": \"";

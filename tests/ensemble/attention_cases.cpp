@@ -132,7 +132,7 @@ class Case {
       std::vector<Domain> domains;
       for (const Format format : {Format::f32, Format::f16, Format::bf16, Format::f64}) {
         domains.emplace_back(Supports{}, std::vector{format}).assume([](const Problem& p) {
-          return p.multiply_adds() >= 1 && p.multiply_adds() <= Index{1} << 17 && !ensemble::refusal(p);
+          return p.multiply_adds() >= 1 && p.multiply_adds() <= Index{1} << 17 && !ensemble::refusal(p, {});
         });
       }
       return domains;

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "ensemble/sample.hpp"
 #include "tests/ensemble/cases.hpp"
 
 namespace attest::testing {
@@ -51,6 +52,15 @@ TEST(Ensemble, BlocksWithAStepInTooFewBitsAreFound) {
   const auto all = hold(mha_case, 40, Subjects::faulty);
   for (const char* fault : {"projections in 16 bits", "output projection in 16 bits", "softmax in 16 bits"})
     EXPECT_GE(all.at(fault).found, 1) << fault;
+}
+
+// A kernel whose sums look at the numbers keeps its contract, and no member is one.
+TEST(Ensemble, IsNotAskedWhereSumsMayLookAtTheNumbers) {
+  Problem problem;
+  Contract contract = contract_for(policy_from_text("f32"));
+  EXPECT_FALSE(ensemble::refusal(problem, contract));
+  contract.arithmetic.order_by_values = true;
+  EXPECT_TRUE(ensemble::refusal(problem, contract));
 }
 
 }  // namespace

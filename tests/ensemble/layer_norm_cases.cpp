@@ -95,8 +95,14 @@ void layer_norm_case(std::uint64_t seed, std::uint64_t n, Subjects which, const 
     if (end.root != em::RootError::exact) end.root = pick(2) != 0 ? em::RootError::up : em::RootError::down;
     end.root_share = 1;
     emulate("emulated, at the contract's end", true, end);
+    em::Scheme once = drawn;
+    once.root = em::RootError::nearest;
+    emulate("root rounded once", true, once);
     if (std::holds_alternative<AnyDepth>(contract.arithmetic.depth)) {
       em::Scheme chain;
+      chain.root = em::RootError::nearest;
+      emulate("one by one, root rounded once", true, chain);
+      chain.root = em::RootError::exact;
       emulate("one by one", true, chain);
       chain.order = em::Order::backward;
       emulate("one by one, backward", true, chain);

@@ -24,7 +24,7 @@ TEST(StatisticalBound, WarnsOfWhatIsRareAmongSoManyElements) {
   EXPECT_EQ(told(4.6, 64), VerdictKind::warn);
   EXPECT_EQ(told(4.9, 1000), VerdictKind::warn);
   EXPECT_EQ(told(4.9, 1'000'000), VerdictKind::pass);
-  for (const std::int64_t elements : {1, 16, 8192, 1'000'000}) EXPECT_EQ(told(5.1, elements), VerdictKind::fail);
+  for (const std::int64_t elements : {1, 16, 8192, 1'000'000}) EXPECT_EQ(told(5.1, elements), VerdictKind::warn);
 }
 
 }  // namespace

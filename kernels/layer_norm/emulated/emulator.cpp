@@ -127,7 +127,10 @@ class Row {
     const double a = s_.add(variance_, epsilon);
     root_ = s_.root(a);
     scale_ = s_.over(1, root_);
-    if (scheme_.root != RootError::exact && std::isfinite(scale_) && scale_ != 0) scale_ = off(a);
+    if (scheme_.root == RootError::nearest)
+      scale_ = s_.nearest(static_cast<double>(1 / std::sqrt(static_cast<long double>(a))));
+    else if (scheme_.root != RootError::exact && std::isfinite(scale_) && scale_ != 0)
+      scale_ = off(a);
     if (scheme_.defect == Defect::root_off) scale_ = s_.nearest(scale_ * 1.001);
   }
 

@@ -23,8 +23,8 @@ enum class Shape : std::uint8_t {
   chunked,  // in lanes, a run of elements each
   halves,   // halves of halves, down to `block` elements
 };
-// How far off a reciprocal root is, of what the contract allows.
-enum class RootError : std::uint8_t { exact, up, down, random };
+// How far off a reciprocal root is, of what the contract allows. `exact`: 1 over a root, each rounded; `nearest`: rounded once.
+enum class RootError : std::uint8_t { exact, up, down, random, nearest };
 
 // What is wrong with the kernel, if anything: what detection is measured with.
 enum class Defect : std::uint8_t {

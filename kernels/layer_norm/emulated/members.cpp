@@ -22,7 +22,12 @@ Scheme member_scheme(const Contract& contract, Index hidden, bool rms, std::uint
       s.order = turn / 2 % 2 != 0 ? Order::shuffled : Order::forward;
     }
   }
-  if (contract.arithmetic.rsqrt_ulp <= 0.5 && !contract.arithmetic.rsqrt_rel) s.root = RootError::exact;
+  const bool off = contract.arithmetic.rsqrt_ulp > 0.5 || contract.arithmetic.rsqrt_rel;
+  const bool once = off ? n % 2 == 0 && turn % 2 != 0 : (n + turn) % 2 != 0;
+  if (once)
+    s.root = RootError::nearest;
+  else if (!off)
+    s.root = RootError::exact;
   return s;
 }
 
