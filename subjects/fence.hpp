@@ -2,8 +2,8 @@
 
 namespace attest {
 
-// Landlock around a subject: what runs inside may send signals to nobody outside, and looks neither into the memory, the environment
-// nor the open files of a process outside, whoever's it is. A process inherits the fence of the thread that starts it.
+// Landlock around a subject: what runs inside may send signals to nobody outside, traces none of them, and reaches neither their memory nor
+// their open files. (Who is privileged may still read their environments.) A process inherits the fence of the thread that starts it.
 
 // Whether this system has it: signals since Linux 6.12, the rest since 5.13.
 enum class Fence : unsigned char { none, memory, memory_and_signals };
