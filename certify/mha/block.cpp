@@ -263,8 +263,13 @@ Enclosure Block::element(Index b, Index i, Index e) {
       const double w = weights.values[static_cast<std::size_t>(h * p.head_dim + c)];
       if (w == 0) {
         if (row.kind != RowKind::ordinary || row.nonfinite || !values_are_known(b, h) || constants.operand_rounds ||
-            constants.pv_narrower)
+            constants.pv_narrower) {
           out.nonfinite.give("a head whose weight is 0 may be no number, and 0 times that is none");
+        } else if (!out.nonfinite) {
+          const Enclosure unseen = out_enclosure(constants, of_heads_, call_, row, {b, h, i, c}, &operands_);
+          if (unseen.nonfinite || unseen.expect != Expect::number)
+            out.nonfinite.give("a head whose weight is 0 may overflow, and 0 times that is no number");
+        }
         continue;
       }
       Enclosure& o = columns[at] = out_enclosure(constants, of_heads_, call_, row, {b, h, i, c}, &operands_);

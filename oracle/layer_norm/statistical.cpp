@@ -77,7 +77,8 @@ bool saturates(const SourceRow& source, Index n) {
 
 std::string_view statistical_refusal(const Contract& contract) {
   if (contract.arithmetic.kappa != 1) return "additions that truncate err to one side";
-  if (contract.arithmetic.order_by_values) return "the order of sums looks at values (order), so that errors may point one way";
+  if (contract.arithmetic.order_by_values)
+    return "the order of sums looks at values (order), so that errors may point one way";
   if (contract.policy[Stage::statistics] == Format::f64)
     return "conforming chains of f64 additions were seen to need several times what independent roundings do";
   if (contract.arithmetic.flushes()) return "flush-to-zero errs to one side";

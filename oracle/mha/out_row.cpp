@@ -189,6 +189,10 @@ Enclosure OutRow::enclosure(const Way::Block& block, const Way& way, Index e, bo
       // 0 times infinity is NaN, so that a weight of 0 hides no such value, and may not be needed to show it.
       if (w == 0) {
         out.nonfinite_ok = out.nonfinite_ok || may_be_nonfinite(head.row, way.attention().numbers);
+        if (numbers || out.nonfinite_ok) continue;
+        evaluate_column(way, static_cast<Index>(h), c);  // its own sum may overflow
+        const Enclosure& unseen = head.columns[at];
+        out.nonfinite_ok = unseen.nonfinite_ok || unseen.expect != Expect::number;
         continue;
       }
       evaluate_column(way, static_cast<Index>(h), c);

@@ -20,6 +20,7 @@ std::optional<std::string> if_padded(const mha::Problem& problem, const mha::Con
     return "no token lies past a length";
   if (problem.self) return "a masked token is a query too";
   if (problem.memory_layout == mha::Layout::broadcast) return "samples share their tokens";
+  if (contract.attention.empty_row == EmptyRow::mean_all) return "a row without keys takes the values of all tokens";
   if (contract.attention.mask_added) return "masks are added to scores, which may overflow";
   return if_deterministic(problem, contract);
 }

@@ -148,7 +148,7 @@ class Sample {
       std::vector<double> out = join_(joined[i], w_out_, apart ? none : b_out, sides);
       for (std::size_t e = 0; e < e_; ++e) {
         // Rounded to storage before the bias, as the other projections are, and to the output stage after it.
-        const double y = apart && !b_out.empty() ? add(stored(out[e]), b_out[e], s_.output) : out[e];
+        const double y = apart ? add(stored(out[e]), b_out.empty() ? 0 : b_out[e], s_.output) : out[e];
         attest_store(&call_.out, b_, at(i), at(e), 0, written(y));
       }
     }

@@ -1,6 +1,7 @@
 // The blocks that live here: correct ones are never blamed, each fault is found from whatever seed.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "core/rng.hpp"
@@ -45,6 +46,24 @@ TEST(MhaBlocks, ThatAreCorrectAreNeverBlamed) {
           << asked.verdict.evidence->hi << ']';
     }
     EXPECT_GT(judged, 60000) << block.name;
+  }
+}
+
+// 19 weights of 1 times values of 4096 overflow an accumulator in f16, and w_out takes 0 times that: NaN. 3 of them do not.
+TEST(MhaBlocks, AHeadThatMayOverflowMakesNanOfAWeightOfZero) {
+  const mha::Contract contract = mha::contract_for(mha::policy_from_text("f16-all"));
+  for (const Index tokens : {19, 3}) {
+    mha::Problem problem = mha::problem_from_text(
+        "l=1 e=1 heads=1 kv_heads=1 head_dim=2 dtype=f16 biases=none weights=zero m=" + std::to_string(tokens));
+    mha::Inputs inputs = mha::materialise(problem);
+    for (Index j = 0; j < tokens; ++j) inputs.memory.set(0, j, 0, 0, 64);
+    inputs.w_v.set(1, 0, 0, 0, 64);
+    inputs.w_out.set(0, 0, 0, 0, 1);
+    Tensor out = mha::make_out(problem);
+    out.set(0, 0, 0, 0, std::numeric_limits<double>::quiet_NaN());
+    const mha::Call call = inputs.call(out);
+    EXPECT_EQ(oracle::MhaOracle(contract, call).judge(out).kind == VerdictKind::fail, tokens == 3) << tokens;
+    EXPECT_EQ(oracle::MhaOracle(contract, call).judge_slowly(out).kind == VerdictKind::fail, tokens == 3) << tokens;
   }
 }
 

@@ -215,6 +215,18 @@ TEST(MhaLaws, OfOneTensorSeeWhatIsKeptWithoutALookAtIt) {
   }
 }
 
+TEST(MhaLaws, MaskedTokensCountInAnEmptyRowThatIsTheMeanOfAll) {
+  mha::Contract contract = mha::contract_for(mha::policy_from_text("f32"));
+  contract.attention.deterministic = Deterministic::rerun;
+  const mha::Problem problem = mha::problem_from_text("l=2 m=3 e=2 heads=1 kv_heads=1 head_dim=2 padding=some_zero");
+  const auto reason = [&](EmptyRow rule) {
+    contract.attention.empty_row = rule;
+    return law_named("block-masked-tokens").not_applicable(problem, contract);
+  };
+  EXPECT_TRUE(reason(EmptyRow::mean_all));
+  EXPECT_FALSE(reason(EmptyRow::mean_v));
+}
+
 // An exp that is off by its ulps where it is subnormal leaves 2^-24 in f16 of a key 128 nats below, which a wide out shows.
 TEST(MhaLaws, SelectionGrantsOtherKeysAnUlpOfASubnormalWeight) {
   EXPECT_EQ(tell(law_named("block-selection"), "f32,softmax=f16", plain, BlockDefect::none, "selection", 40).asked, 0);
