@@ -358,12 +358,25 @@ std::vector<Problem> Family::simpler(const Problem& problem) const {
     if (!(candidate == problem) && permits(candidate) && std::ranges::find(found, candidate) == found.end())
       found.push_back(std::move(candidate));
   };
-  for (const auto cut : {+[](Index /*size*/) { return Index{1}; }, +[](Index size) { return (size + 1) / 2; }})
+  // An axis by itself; and all that are equally long, which they may have to be though no symbol says so.
+  const auto add_cut = [&](auto&& cut) {
+    std::map<Index, Problem> together;
+    std::set<Index> several;
     for (const auto& [axis, size] : problem.sizes) {
+      const Index less = cut(axis, size);
+      if (less < 1) continue;
       Problem candidate = problem;
-      candidate.sizes[axis] = cut(size);
+      candidate.sizes[axis] = less;
       add(std::move(candidate));
+      const auto [whole, first] = together.emplace(size, problem);
+      whole->second.sizes[axis] = less;
+      if (!first) several.insert(size);
     }
+    for (auto& [size, candidate] : together)
+      if (several.contains(size)) add(std::move(candidate));
+  };
+  add_cut([](const std::string& /*axis*/, Index /*size*/) { return Index{1}; });
+  add_cut([](const std::string& /*axis*/, Index size) { return (size + 1) / 2; });
   const auto& inputs = program_.model().inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     for (const Regime regime : choices(i)) {
@@ -372,13 +385,7 @@ std::vector<Problem> Family::simpler(const Problem& problem) const {
       candidate.values[inputs[i].name] = regime;
       add(std::move(candidate));
     }
-  for (const auto& [axis, size] : problem.sizes) {
-    const Index less = constraints_->below(axis, size);
-    if (less < 1) continue;
-    Problem candidate = problem;
-    candidate.sizes[axis] = less;
-    add(std::move(candidate));
-  }
+  add_cut([this](const std::string& axis, Index size) { return constraints_->below(axis, size); });
   return found;
 }
 
@@ -484,6 +491,17 @@ Feeds Family::feeds(const Problem& problem) const {
     feeds.emplace(input.name, std::move(x));
   }
   return feeds;
+}
+
+bool Family::takes(const Problem& problem) const {
+  const Feeds feeds = this->feeds(problem);
+  try {
+    (void)program_.run(feeds);
+    return true;
+  } catch (const Error& error) {
+    if (error.exit() != Exit::usage) throw;
+    return false;
+  }
 }
 
 }  // namespace attest::graph

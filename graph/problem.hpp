@@ -90,13 +90,16 @@ class Family {
   [[nodiscard]] Problem of_length(Index length) const;
   // Whether constraints leave room for it.
   [[nodiscard]] bool permits(const Problem& problem) const;
-  // Problems that are simpler by one change, the boldest first: open axes cut to 1, to a half and by one, regimes nearer to the simplest.
+  // Problems that are simpler by one change, the boldest first: an open axis, or all that are equally long, cut to 1, to a half and by one; regimes nearer
+  // to the simplest.
   [[nodiscard]] std::vector<Problem> simpler(const Problem& problem) const;
   // Throws Error(usage) where a problem lacks a size or a regime of this model, has one of another, a size outside 1 to
   // longest_size or a regime that is none of the input's. Constraints are no part of that.
   void check(const Problem& problem) const;
   // The inputs of a problem. Throws as check.
   [[nodiscard]] Feeds feeds(const Problem& problem) const;
+  // Whether the graph can be evaluated on it: it may pin a length, or two that no symbol joins. Throws as check.
+  [[nodiscard]] bool takes(const Problem& problem) const;
 
  private:
   [[nodiscard]] std::vector<Index> shape(const Input& input, const Problem& problem) const;

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <deque>
 #include <future>
@@ -66,7 +65,7 @@ class Campaign {
       ahead.pop_front();
       ++summary_.cases;
       if (!one.refused.empty())
-        ++summary_.skipped[one.refused];
+        count_reason(summary_.skipped, one.refused);
       else
         put(*one.made, one.problem, number, false);
       commit(false);
@@ -164,8 +163,9 @@ class Campaign {
     const auto subject = std::ranges::find(subjects_, finding.runtime, &Subject::name);
     if (subject == subjects_.end()) return;
     const std::vector<std::string> levels(finding.levels.begin(), finding.levels.end());
-    const std::vector<graph::Problem> neighbours =
-        finding.smallest.minimal ? family_.simpler(finding.smallest.problem) : std::vector<graph::Problem>();
+    std::vector<graph::Problem> neighbours;  // which hold
+    if (finding.smallest.minimal) neighbours = family_.simpler(finding.smallest.problem);
+    std::erase_if(neighbours, [this](const graph::Problem& one) { return !family_.takes(one); });
     finding.condition =
         table_.learn({static_cast<int>(at), static_cast<std::size_t>(subject - subjects_.begin()),
                       position_of(law_named(finding.law)), levels, finding.smallest.problem, neighbours});
@@ -211,20 +211,14 @@ class Campaign {
     return one;
   }
 
-  // Why the graph itself cannot be evaluated on a problem: lengths of axes that do not go together, mostly. Numbers as N.
+  // Why the graph itself cannot be evaluated on a problem: lengths of axes that do not go together, mostly.
   static std::string refused(Case& one) {
     try {
       one.room();
       return {};
     } catch (const Error& error) {
       if (error.exit() != Exit::usage) throw;
-      std::string why;
-      for (const char c : std::string_view(error.what()))
-        if (std::isdigit(static_cast<unsigned char>(c)) == 0)
-          why += c;
-        else if (!why.ends_with('N'))
-          why += 'N';
-      return why;
+      return error.what();
     }
   }
 
@@ -260,8 +254,8 @@ class Campaign {
   void count(const Law& law, const LawResult& result) {
     LawCounts& counts = summary_.laws[std::string(law.name)];
     ++counts.kinds[result.kind];
-    if (result.kind == VerdictKind::skip) ++counts.skipped[result.reason];
-    if (result.kind == VerdictKind::vacuous) ++counts.vacuous[result.reason];
+    if (result.kind == VerdictKind::skip) count_reason(counts.skipped, result.reason);
+    if (result.kind == VerdictKind::vacuous) count_reason(counts.vacuous, result.reason);
     if (result.kind == VerdictKind::pass) {
       counts.largest = std::max(counts.largest, result.z);
       counts.largest_t = std::max(counts.largest_t, result.t.value_or(0));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/error.hpp"
 #include "graph/cut.hpp"
 #include "models/proven.hpp"
 
@@ -104,9 +105,13 @@ void Diagnosis::find_place(Subject& subject, const Law& law, Finding& finding, c
   Case one = case_of(problem);
   PlaceLimits limits{.give_up = late_};
   if (finding.result.kind == VerdictKind::error) limits.stops_as = finding.result.failure_class;
-  auto place = localise(law, {one, *subject.runtime, finding.build, Freshness::kept, true}, options_.precision,
-                        problem.seed, limits);
-  if (place) finding.place = std::move(place);
+  try {
+    auto place = localise(law, {one, *subject.runtime, finding.build, Freshness::kept, true}, options_.precision,
+                          problem.seed, limits);
+    if (place) finding.place = std::move(place);
+  } catch (const Error& error) {
+    if (error.exit() != Exit::usage) throw;  // a part that no file can hold: the failure stays, without a place
+  }
 }
 
 // Which other laws, and which levels, see the smallest problem.

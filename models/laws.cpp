@@ -429,7 +429,7 @@ std::vector<LawResult> ask(std::span<const Law* const> laws, const Asking& askin
   std::vector<Array> whole;
   bool whole_sizes = false;
   for (const Law* law : laws) {
-    bool makes = false;  // something of the problem, which the graph takes as it is
+    bool takes = false;  // the problem itself
     try {
       if (told.empty()) {
         whole = results(asking, asking.build, asking.problem.feeds(), asking.problem.room(), asking.on);
@@ -437,7 +437,7 @@ std::vector<LawResult> ask(std::span<const Law* const> laws, const Asking& askin
         // Whatever has not the size of the reference is for `spread` to tell.
         whole_sizes = whole.size() == expected.size() && std::ranges::all_of(whole, has_its_elements);
       }
-      makes = law->ask != &spread;
+      takes = true;
       told.push_back(whole_sizes || law->ask == &spread ? law->ask(asking, whole)
                                                         : skipped("its results have other sizes than they should"));
     } catch (const NoResult& none) {
@@ -446,9 +446,10 @@ std::vector<LawResult> ask(std::span<const Law* const> laws, const Asking& askin
       while (told.size() < laws.size()) told.push_back(skipped("a run before it gave no results"));
       break;
     } catch (const Error& error) {
-      // The graph takes the problem, but not what a law makes of it: integers are divided by samples of zeros.
-      if (error.exit() != Exit::usage || !makes) throw;
-      told.push_back(skipped("the graph does not take what the law makes of the problem"));
+      if (error.exit() != Exit::usage) throw;
+      // Lengths that do not go together; or the graph takes the problem, and not what a law makes of it: integers are divided by samples of zeros.
+      told.push_back(skipped(takes ? "the graph does not take what the law makes of the problem" : error.what()));
+      while (!takes && told.size() < laws.size()) told.push_back(told.front());
     }
   }
   return told;

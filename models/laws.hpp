@@ -78,8 +78,8 @@ const Law& law_named(std::string_view name);
 bool has_its_elements(const graph::Array& array);
 // What the run itself came to: error, crash and timeout are of every law, and told of the first.
 LawResult result_of(const CallResult& run);
-// Runs the problem once and asks laws of it, in order. A run without results is told of the first, and the others are skipped. Throws
-// as Runtime::run and Program::run.
+// Runs the problem once and asks laws of it, in order. A run without results is told of the first, and the others are skipped; a problem that the graph
+// does not take is skipped by all, with the sentence of Program::run. Throws as Runtime::run.
 std::vector<LawResult> ask(std::span<const Law* const> laws, const Asking& asking);
 LawResult ask(const Law& law, const Asking& asking);
 

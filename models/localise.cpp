@@ -126,7 +126,12 @@ class Search {
       const Model rest = segment(model_, std::span(&fed, 1), output.value);
       Feeds feeds = asking_.problem.feeds();
       feeds.insert_or_assign(fed.name, got);
-      made.push_back(results_by(graph::Program(rest), feeds_of(rest, feeds), *arithmetic, precision_).front());
+      try {
+        made.push_back(results_by(graph::Program(rest), feeds_of(rest, feeds), *arithmetic, precision_).front());
+      } catch (const Error& error) {
+        if (error.exit() != Exit::usage) throw;
+        return false;  // wrong numbers may be a shape, or positions outside of a tensor
+      }
     }
     return agrees(difference(asking_.problem.ensemble(), made, whole.outputs));
   }

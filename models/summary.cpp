@@ -1,6 +1,7 @@
 #include "models/summary.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "engine/evidence.hpp"
@@ -133,6 +134,23 @@ Finding finding_from_json(const json& object) {
   finding.flaky = object.at("flaky").get<bool>();
   finding.reproducer = object.at("reproducer").get<std::string>();
   return finding;
+}
+
+void count_reason(std::map<std::string, std::uint64_t>& reasons, const std::string& reason) {
+  const auto words_of = [](const std::string& text) {
+    std::string words;
+    for (const char c : text)
+      if (std::isdigit(static_cast<unsigned char>(c)) == 0)
+        words += c;
+      else if (!words.ends_with('0'))
+        words += '0';
+    return words;
+  };
+  auto known = reasons.find(reason);
+  if (known == reasons.end())
+    known = std::ranges::find(reasons, words_of(reason), [&](const auto& one) { return words_of(one.first); });
+  if (known == reasons.end()) known = reasons.emplace(reason, 0).first;
+  ++known->second;
 }
 
 ordered_json state_to_json(const Summary& summary) {

@@ -20,7 +20,7 @@ namespace attest::models {
 // What a law came to in a campaign.
 struct LawCounts {
   std::map<VerdictKind, std::uint64_t> kinds;
-  std::map<std::string, std::uint64_t> skipped, vacuous;  // by reason
+  std::map<std::string, std::uint64_t> skipped, vacuous;  // by reason, see count_reason
   double largest = 0;                                     // distance in deviations, of what held
   double largest_t = 0;                                   // likewise
 };
@@ -61,15 +61,17 @@ struct Summary {
   // What runtimes said of the model when they compiled it: "onnxruntime all+PROVIDER", and a line.
   std::map<std::string, std::string> notes{};
   std::vector<Finding> findings;
-  std::uint64_t untold = 0;  // failures past the most findings that are told apart
-  std::uint64_t slow = 0;    // runs that passed the time limit, and did not in a fresh process
-  std::map<std::string, std::uint64_t>
-      skipped;                         // problems that the graph itself does not take, by reason, numbers as N
-  std::optional<Coverage> coverage{};  // of a campaign that has a folder
+  std::uint64_t untold = 0;                      // failures past the most findings that are told apart
+  std::uint64_t slow = 0;                        // runs that passed the time limit, and did not in a fresh process
+  std::map<std::string, std::uint64_t> skipped;  // problems that the graph itself does not take, by reason
+  std::optional<Coverage> coverage{};            // of a campaign that has a folder
 
   // 1 with a finding; else 130 if a signal ended it; 3 where nothing was judged.
   [[nodiscard]] Exit exit() const noexcept;
 };
+
+// Counts a reason under the first one that says the same but for its numbers.
+void count_reason(std::map<std::string, std::uint64_t>& reasons, const std::string& reason);
 
 // A finding as a campaign's folder keeps it: all but how often it failed and the tensors of its segment, which lie beside its reproducer.
 nlohmann::ordered_json to_json(const Finding& finding);

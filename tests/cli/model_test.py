@@ -261,6 +261,30 @@ class Model(Cli):
         self.assertIn("after", done.stdout)
         self.assertEqual(self.attest("replay", "corpus").returncode, 0)
 
+    def saved(self, name, nodes, inputs, outputs, constants=()):
+        """A file of float32 with operators of version 18: (op, inputs, output); (name, axes)."""
+        from onnx import TensorProto, helper, numpy_helper, save
+        info = lambda name, *axes: helper.make_tensor_value_info(name, TensorProto.FLOAT, axes or None)
+        graph = helper.make_graph([helper.make_node(op, read.split(), [gives], **dict(*more)) for op, read, gives, *more in nodes], "g",
+                                  [info(one, *axes) for one, axes in inputs], [info(one) for one in outputs],
+                                  [numpy_helper.from_array(value, one) for one, value in constants])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), self.cwd / name)
+        return name
+
+    def test_a_graph_that_pins_a_length_is_shrunk_as_far_as_it_goes(self):
+        import numpy as np
+        name = self.saved("pinned.onnx", [("Reshape", "x heads", "split"), ("Softmax", "split", "y")], [("x", ("batch", "length", 4))], ["y"],
+                          [("heads", np.array([0, 5, 2, 2]))])
+        summary, done = self.summary("check", name, "--on", self.runtime("got[0] = got[0] * 1.5"), "--corpus", "corpus", "--continue-after-failure", status=1)
+        [finding] = [one for one in summary["findings"] if one["law"] == "spread"]
+        self.assertTrue(finding["minimal"])
+        self.assertIn("size.batch=1 size.length=5 ", finding["problem"])
+        self.assertEqual(finding["place"]["tensor"], "split")
+        self.assertEqual(self.attest("replay", "corpus").returncode, 0)
+        [reason] = summary["skipped"]  # with the numbers of the first
+        self.assertRegex(reason, r"\(Reshape\): .*\d")
+        self.assertIn(reason, done.stdout)
+
     def test_a_campaign_that_is_killed_goes_on(self):
         words = ("fuzz", "cross-encoder.onnx", "--on", "leaky.py", "--seed", 3, "--jobs", 1, "--constrain", "size.length=1..6", "--cases", 24)
         whole, _ = self.summary(*words, "-o", "whole", status=1)

@@ -390,6 +390,12 @@ TEST(Simpler, GoesToOneAndToTheSimplestValues) {
     least = simpler.front();
   }
   EXPECT_EQ(to_text(least), "size.batch=1 size.length=1 values.ids=any values.mask=all seed=3");
+  // Axes that are equally long, together besides.
+  texts.clear();
+  for (const Problem& one :
+       family.simpler(problem_from_text("size.batch=5 size.length=5 values.ids=any values.mask=all seed=3")))
+    texts.insert(std::to_string(one.sizes.at("batch")) + "," + std::to_string(one.sizes.at("length")));
+  EXPECT_EQ(texts, (std::set<std::string>{"1,5", "5,1", "1,1", "3,5", "5,3", "3,3", "4,5", "5,4", "4,4"}));
 }
 
 }  // namespace
