@@ -46,7 +46,7 @@ double fraction_of(std::uint64_t bits) noexcept { return static_cast<double>(bit
 // Rounds magnitudes away from zero with the probability that keeps the mean.
 class Member final : public Arithmetic {
  public:
-  explicit Member(std::uint64_t seed) : seed_(seed) {}
+  Member(std::uint64_t seed, Conversion conversion) : seed_(seed), conversion_(conversion) {}
 
   void round(std::span<double> x, Format format, Place place) const override {
     const std::uint64_t key = extend(seed_, place);
@@ -77,7 +77,10 @@ class Member final : public Arithmetic {
   }
 
   void convert(std::span<double> x, Format format, Place place) const override {
-    round(x, format, place);
+    if (conversion_ == Conversion::to_nearest)
+      Nearest().round(x, format, place);
+    else
+      round(x, format, place);
     saturate(x, format);
   }
 
@@ -123,12 +126,15 @@ class Member final : public Arithmetic {
   }
 
   std::uint64_t seed_;
+  Conversion conversion_;
 };
 
 }  // namespace
 
 std::unique_ptr<Arithmetic> exact() { return std::make_unique<Exact>(); }
 std::unique_ptr<Arithmetic> nearest() { return std::make_unique<Nearest>(); }
-std::unique_ptr<Arithmetic> member(std::uint64_t seed) { return std::make_unique<Member>(seed); }
+std::unique_ptr<Arithmetic> member(std::uint64_t seed, Conversion conversion) {
+  return std::make_unique<Member>(seed, conversion);
+}
 
 }  // namespace attest::graph

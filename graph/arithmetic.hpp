@@ -43,7 +43,8 @@ std::unique_ptr<Arithmetic> exact();
 std::unique_ptr<Arithmetic> nearest();
 // A member of the ensemble (docs/graphs.md section 2): results rounded up or down at random, by a hash of seed, place and the
 // lower neighbour, so that equal values round alike and exact ones stay; sums and functions off by noise of the modelled size.
-// Subnormal results of f32 and bf16 are flushed to zero in every other place.
-std::unique_ptr<Arithmetic> member(std::uint64_t seed);
+// Subnormal results of f32 and bf16 are flushed to zero in every other place. What is converted is rounded at random, too, or to nearest.
+enum class Conversion : std::uint8_t { at_random, to_nearest };
+std::unique_ptr<Arithmetic> member(std::uint64_t seed, Conversion conversion = Conversion::at_random);
 
 }  // namespace attest::graph

@@ -122,8 +122,13 @@ void score_integers(Score& score, const std::string& name, const Array& out, con
 
 }  // namespace
 
-Ensemble::Ensemble(const Program& program, Feeds feeds, Precision precision, std::uint64_t seed)
-    : program_(program), feeds_(std::move(feeds)), precision_(std::move(precision)), seed_(seed) {}
+Ensemble::Ensemble(const Program& program, Feeds feeds, Precision precision, std::uint64_t seed,
+                   std::function<bool()> stop)
+    : program_(program),
+      feeds_(std::move(feeds)),
+      precision_(std::move(precision)),
+      seed_(seed),
+      stop_(std::move(stop)) {}
 
 void Ensemble::gather(int upto) {
   if (gathered_members_ >= upto) return;
@@ -137,19 +142,19 @@ void Ensemble::gather(int upto) {
   views.reserve(lanes.size());
   for (const auto& lane : lanes) views.push_back(lane.get());
 
-  const auto results = program_.run(feeds_, views, precision_);
+  const auto results = program_.run(feeds_, views, precision_, stop_);
   gathered_.resize(results.size());
   for (std::size_t o = 0; o < results.size(); ++o) {
     const Array& result = results[o];
     Gathered& to = gathered_[o];
     if (first) {
       to.reference = first_lane(result);
-      if (is_floating(result.type)) to.nearest = offsets(result.lane(1), to.reference.floats);
+      if (is_floating(result.type)) to.own.nearest = offsets(result.lane(1), to.reference.floats);
       to.agreed.assign(static_cast<std::size_t>(result.size()), true);
     }
     for (Index l = before; l < static_cast<Index>(lanes.size()); ++l) {
       if (is_floating(result.type)) {
-        to.members.push_back(offsets(result.lane(l), to.reference.floats));
+        to.own.members.push_back(offsets(result.lane(l), to.reference.floats));
       } else {
         for (std::size_t i = 0; i < to.agreed.size(); ++i)
           to.agreed[i] = to.agreed[i] && result.integer_lane(l)[i] == to.reference.integers[i];
@@ -157,6 +162,37 @@ void Ensemble::gather(int upto) {
     }
   }
   gathered_members_ = upto;
+}
+
+// Inputs and weights are rounded to nearest, as they are where they are stored: what is left to chance is how float32 rounds between.
+void Ensemble::gather_lesser() {
+  std::vector<std::unique_ptr<Arithmetic>> lanes;
+  lanes.push_back(exact());
+  lanes.push_back(nearest());
+  for (int i = 0; i < many_members; ++i)
+    lanes.push_back(member(extend(seed_, static_cast<std::uint64_t>(i)), Conversion::to_nearest));
+  std::vector<const Arithmetic*> views;
+  for (const auto& lane : lanes) views.push_back(lane.get());
+  for (const Precision& less : precision_.that_store_less()) {
+    const auto results = program_.run(feeds_, views, less, stop_);
+    for (std::size_t o = 0; o < results.size(); ++o) {
+      const Array& result = results[o];
+      Gathered& to = gathered_[o];
+      if (is_floating(result.type)) {
+        Offsets& found = to.lesser.emplace_back();
+        // Of one lane alone all are the same, and as in the file.
+        const auto lane = [&](Index l) {
+          return offsets(result.lane(std::min(l, result.lanes - 1)), to.reference.floats);
+        };
+        found.nearest = lane(1);
+        for (int i = 0; i < many_members; ++i) found.members.push_back(lane(2 + i));
+      } else {
+        for (Index l = 0; l < result.lanes; ++l)
+          for (std::size_t i = 0; i < to.agreed.size(); ++i)
+            to.agreed[i] = to.agreed[i] && result.integer_lane(l)[i] == to.reference.integers[i];
+      }
+    }
+  }
 }
 
 // Of each element: the largest offset, rounded down to a power of two, of those that w(v) pools; 1 where there is none.
@@ -171,8 +207,8 @@ std::vector<double> Ensemble::units_of(const Gathered& gathered, int members) {
       for (std::size_t i = row; i < row + length; ++i)
         if (std::isfinite(off[i])) most = std::max(most, std::fabs(off[i]));
     };
-    look(gathered.nearest);
-    for (int m = 0; m < members; ++m) look(gathered.members[static_cast<std::size_t>(m)]);
+    look(gathered.own.nearest);
+    for (int m = 0; m < members; ++m) look(gathered.own.members[static_cast<std::size_t>(m)]);
     if (!(most > 0)) continue;
     const double unit = std::max(std::ldexp(1.0, std::ilogb(most)), std::numeric_limits<double>::min());
     std::fill_n(units.begin() + static_cast<std::ptrdiff_t>(row), length, unit);
@@ -192,14 +228,20 @@ Spread Ensemble::spread_of(const Gathered& gathered, int members) const {
   const std::vector<double> units =
       format == Format::f64 ? units_of(gathered, members) : std::vector<double>(r.size(), 1.0);
   std::vector<double> v(r.size());
-  for (int m = 0; m < members; ++m) {
-    const auto& off = gathered.members[static_cast<std::size_t>(m)];
-    for (std::size_t i = 0; i < r.size(); ++i) v[i] += off[i] / units[i] * (off[i] / units[i]);
-  }
-  for (std::size_t i = 0; i < r.size(); ++i) {
-    const double nearest = gathered.nearest[i] / units[i];
-    v[i] = v[i] / members + nearest * nearest;
-  }
+  const auto widen = [&](const Offsets& found) {
+    for (std::size_t i = 0; i < r.size(); ++i) {
+      const double nearest = found.nearest[i] / units[i];
+      double squares = 0;
+      for (int m = 0; m < members; ++m) {
+        const double off = found.members[static_cast<std::size_t>(m)][i] / units[i];
+        squares += off * off;
+      }
+      const double own = squares / members + nearest * nearest;
+      if (std::isnan(own) || own > v[i]) v[i] = own;  // NaN stays
+    }
+  };
+  widen(gathered.own);
+  for (const Offsets& lesser : gathered.lesser) widen(lesser);
   const auto w = pooled(v, gathered.reference.shape);
   const double floor = floor_of(format), root3 = std::sqrt(3.0);
   for (std::size_t i = 0; i < r.size(); ++i) {
@@ -219,6 +261,7 @@ const std::vector<Spread>& Ensemble::spreads(int members) {
   // Those of few members are taken on the way to many.
   if (members != few_members && gathered_.empty()) this->spreads(few_members);
   gather(members);
+  if (members == many_members) gather_lesser();
   for (const Gathered& one : gathered_) spreads.push_back(spread_of(one, members));
   if (members == many_members) many_t_ = largest_t(spreads);
   return spreads;
@@ -226,12 +269,13 @@ const std::vector<Spread>& Ensemble::spreads(int members) {
 
 double Ensemble::largest_t(const std::vector<Spread>& spreads) const {
   double largest = 0;
-  for (int m = -1; m < gathered_members_; ++m) {  // rn first
+  // Of one run, which `offsets_of` finds among an output's.
+  const auto take = [&](auto&& offsets_of) {
     double squares = 0, count = 0;
     for (std::size_t o = 0; o < spreads.size(); ++o) {
       if (!is_floating(spreads[o].reference.type)) continue;
       const auto& r = spreads[o].reference.floats;
-      const auto& off = m < 0 ? gathered_[o].nearest : gathered_[o].members[static_cast<std::size_t>(m)];
+      const std::vector<double>& off = offsets_of(gathered_[o]);
       for (std::size_t i = 0; i < r.size(); ++i) {
         const double s = spreads[o].deviation[i];
         if (!std::isfinite(r[i]) || !std::isfinite(s)) continue;
@@ -240,7 +284,15 @@ double Ensemble::largest_t(const std::vector<Spread>& spreads) const {
       }
     }
     if (count > 0) largest = std::max(largest, std::sqrt(squares / count));
-  }
+  };
+  const auto take_all = [&](auto&& of) {
+    take([&](const Gathered& one) -> const auto& { return of(one).nearest; });
+    for (std::size_t m = 0; m < static_cast<std::size_t>(gathered_members_); ++m)
+      take([&](const Gathered& one) -> const auto& { return of(one).members[m]; });
+  };
+  take_all([](const Gathered& one) -> const Offsets& { return one.own; });
+  for (std::size_t k = 0; k < precision_.that_store_less().size(); ++k)
+    take_all([k](const Gathered& one) -> const Offsets& { return one.lesser[k]; });
   return largest;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -47,14 +48,15 @@ struct Judgement {
 // Correct evaluations of a graph on one problem, in the formats of a precision: a reference in float64, one run that rounds to
 // nearest, and members that round at random (arithmetic.hpp). From
 //   v = mean_i (m_i - r)^2 + (rn - r)^2,  s^2 = v + w(v)/16 + (u_out r)^2/3 + floor^2,
-// w(v) the mean of v over the last axis, over the tensor where that has fewer than 4 elements; floor the least normal number,
+// v the largest of that of the precision and, where many members decide, those of Precision::that_store_less; w(v) the mean of v over the last axis, over the tensor where that has fewer than 4 elements; floor the least normal number,
 // for f16 half the least subnormal one. The same seed gives the same bits.
 // Where few errors are shared by many elements (the mean of a single row), T is as uncertain as each of them: what members come to
 // says how large it may be.
 class Ensemble {
  public:
-  // `program` must live as long. Evaluates nothing yet.
-  Ensemble(const Program& program, Feeds feeds, Precision precision, std::uint64_t seed);
+  // `program` must live as long. Evaluates nothing yet. `stop`: as Program::run has it.
+  Ensemble(const Program& program, Feeds feeds, Precision precision, std::uint64_t seed,
+           std::function<bool()> stop = {});
 
   [[nodiscard]] const Program& program() const noexcept { return program_; }
 
@@ -69,13 +71,19 @@ class Ensemble {
   Judgement judge(const std::vector<Array>& outputs);
 
  private:
-  struct Gathered {  // of one output
-    Array reference;
+  // How runs of one precision lie around the reference.
+  struct Offsets {
     std::vector<double> nearest;               // rn - r
     std::vector<std::vector<double>> members;  // m_i - r, of each
-    std::vector<bool> agreed;                  // of integers
+  };
+  struct Gathered {  // of one output
+    Array reference;
+    Offsets own;
+    std::vector<Offsets> lesser;  // of each precision that stores less, once many members were asked for
+    std::vector<bool> agreed;     // of integers
   };
   void gather(int upto);
+  void gather_lesser();
   [[nodiscard]] static std::vector<double> units_of(const Gathered& gathered, int members);
   [[nodiscard]] Spread spread_of(const Gathered& gathered, int members) const;
   [[nodiscard]] double largest_t(const std::vector<Spread>& spreads) const;
@@ -85,6 +93,7 @@ class Ensemble {
   Feeds feeds_;
   Precision precision_;
   std::uint64_t seed_;
+  std::function<bool()> stop_;
   int gathered_members_ = 0;
   std::vector<Gathered> gathered_;
   std::vector<Spread> few_, many_;

@@ -2,20 +2,26 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/format.hpp"
 
 namespace attest::graph {
 
-// The formats in which a runtime promises to compute a graph (docs/graphs.md section 1): for the format of each float tensor the
-// one that its numbers are rounded to, and that of graph outputs. Sums are added up in f32 where that is f16 or bf16.
+// The formats in which a runtime promises to compute a graph (docs/graphs.md section 2): for the format of each float tensor the
+// one that its numbers are rounded to where a node gives it, where it is an input or a weight of the graph, and where it is an output. Sums are added up in
+// f32 where that is f16 or bf16.
 struct Precision {
+  using Formats = std::array<Format, format_count>;
   std::string name = "literal";
-  std::array<Format, format_count> inner{Format::f16, Format::bf16, Format::tf32, Format::f32, Format::f64};
-  std::array<Format, format_count> outer = inner;
+  Formats inner{Format::f16, Format::bf16, Format::tf32, Format::f32, Format::f64};
+  Formats outer = inner, inputs = inner, weights = inner;
 
   [[nodiscard]] Format computed(Format own) const noexcept { return inner[static_cast<std::size_t>(own)]; }
   [[nodiscard]] Format result(Format own) const noexcept { return outer[static_cast<std::size_t>(own)]; }
+
+  // Of a promise to run in 16 bits: those that store less in them and keep it, too, f32 between the nodes. Inputs alone are rounded, weights alone, and both.
+  [[nodiscard]] std::vector<Precision> that_store_less() const;
 };
 
 // "literal": every tensor in its own format. "inner=f32": f16 and bf16 at the inputs and outputs of the graph alone.

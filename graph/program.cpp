@@ -58,10 +58,11 @@ class Run {
       : model_(model), lanes_(lanes), precision_(precision), most_(most), values_(model.values.size()) {}
 
   // A tensor from outside, in the format that it is computed in.
-  void put(int value, const Array& given) {
-    if (is_floating(given.type) && precision_.computed(format_of(given.type)) != format_of(given.type)) {
+  void put(int value, const Array& given, const Precision::Formats& formats) {
+    const auto format = [&] { return formats[static_cast<std::size_t>(format_of(given.type))]; };
+    if (is_floating(given.type) && format() != format_of(given.type)) {
       auto own = std::make_unique<Array>(given);
-      convert(*own, static_cast<Place>(value));
+      convert(*own, format(), static_cast<Place>(value));
       hold(value, std::move(own));
     } else {
       values_[static_cast<std::size_t>(value)].read = &given;
@@ -112,8 +113,7 @@ class Run {
     held.read = held.own.get();
   }
 
-  void convert(Array& x, Place place) const {
-    const Format format = precision_.computed(format_of(x.type));
+  void convert(Array& x, Format format, Place place) const {
     Array wide = zeros(x.type, x.shape, static_cast<Index>(lanes_.size()));
     for (std::size_t l = 0; l < lanes_.size(); ++l) {
       const auto lane = wide.lane(static_cast<Index>(l));
@@ -148,8 +148,8 @@ Program::Program(Model model, Index most) : model_(std::move(model)), most_(most
 }
 
 std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
-                                const Precision& precision) const {
-  return run(feeds, lanes, precision, nullptr);
+                                const Precision& precision, const std::function<bool()>& stop) const {
+  return run(feeds, lanes, precision, stop, nullptr);
 }
 
 std::vector<Array> Program::run(const Feeds& feeds) const { return run_exactly(feeds, nullptr); }
@@ -163,19 +163,19 @@ double Program::work(const Feeds& feeds) const {
 std::vector<Array> Program::run_exactly(const Feeds& feeds, double* work) const {
   const auto arithmetic = exact();
   const Arithmetic* const lane[] = {arithmetic.get()};
-  return run(feeds, lane, {}, work);
+  return run(feeds, lane, {}, {}, work);
 }
 
 std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
-                                const Precision& precision, double* work) const {
+                                const Precision& precision, const std::function<bool()>& stop, double* work) const {
   Run run(model_, lanes, precision, most_);
-  for (const auto& [value, array] : model_.constants) run.put(value, array);
+  for (const auto& [value, array] : model_.constants) run.put(value, array, precision.weights);
   std::map<std::string, Index> symbols;
   for (const Input& input : model_.inputs) {
     const auto given = feeds.find(input.name);
     if (given == feeds.end()) throw usage_error(fmt::format("input '{}' is missing", input.name));
     check_feed(input, given->second, symbols);
-    run.put(input.value, given->second);
+    run.put(input.value, given->second, precision.inputs);
   }
   if (feeds.size() > model_.inputs.size())
     for (const auto& feed : feeds) {
@@ -185,6 +185,7 @@ std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* 
         throw usage_error(fmt::format("the model has no input '{}'", name));
     }
   for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
+    if (stop && stop()) throw Stopped();
     run.step(i);
     if (work != nullptr) *work += run.work_of(i);
     for (const int value : model_.nodes[i].inputs)

@@ -20,6 +20,9 @@ Feeds feeds_of(const Model& model, const Feeds& all);
 // What a graph may make of one tensor, all lanes together.
 inline constexpr Index most_elements = Index{1} << 27;
 
+// Thrown where an evaluation, or what waits for a runtime, is told to stop.
+struct Stopped {};
+
 // A model that can be evaluated. It may be shared between threads.
 class Program {
  public:
@@ -31,9 +34,9 @@ class Program {
   // The outputs in the model's order, each with one lane or as many as `lanes` has, computed as `precision` has it by the
   // arithmetic of each lane. The first lane must be exact(); it alone knows nothing of formats. Throws Error(usage) where an
   // input is missing, unknown, or not of the type and shape that the model states, where shapes within the graph do not go
-  // together, and where a tensor would have more than `most` elements.
+  // together, and where a tensor would have more than `most` elements; Stopped once `stop`, which is asked before each node, says so.
   [[nodiscard]] std::vector<Array> run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
-                                       const Precision& precision) const;
+                                       const Precision& precision, const std::function<bool()>& stop = {}) const;
   // The reference alone: one lane, float64.
   [[nodiscard]] std::vector<Array> run(const Feeds& feeds) const;
   // Elements that an exact evaluation makes, times the terms of each where they are products of matrices. Throws as run().
@@ -41,7 +44,7 @@ class Program {
 
  private:
   std::vector<Array> run(const Feeds& feeds, std::span<const Arithmetic* const> lanes, const Precision& precision,
-                         double* work) const;
+                         const std::function<bool()>& stop, double* work) const;
   std::vector<Array> run_exactly(const Feeds& feeds, double* work) const;
 
   Model model_;

@@ -1,7 +1,8 @@
 // Prints, for the graphs of tests/graph/models, how far emulated runtimes and planted faults lie from the reference: what the
 // thresholds and docs/graphs.md rest on.
-// Usage: graph_survey [PROBLEMS [SEED [LONGEST [PRECISION]]]]; LONGEST: of every open axis, where errors are few and shared. Of another precision than
-// `literal` graphs in f16 alone are asked, of runtimes that keep it; and one that keeps f16 inside, as the file has it, is a fault, too.
+// Usage: graph_survey [PROBLEMS [SEED [LONGEST [PRECISION]]]]; LONGEST: of every open axis, where errors are few and shared. Of `inner=f32`
+// graphs in f16 alone are asked, of runtimes that keep it; and one that keeps f16 inside, as the file has it, is a fault, too. Of run=bf16 and run=f16 those in f32 are, of
+// runtimes that store everything so, and of those that store less.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -22,10 +23,14 @@ int main(int count, char** words) {
   const std::uint64_t seed = count > 2 ? std::strtoull(words[2], nullptr, 10) : 1;
   const attest::Index longest = count > 3 ? std::strtoll(words[3], nullptr, 10) : longest_size;
   const Precision precision = precision_from_text(count > 4 ? words[4] : "literal");
-  const bool literal = precision.name == "literal";
+  const bool inner = precision.name == "inner=f32";
+  std::vector<Precision> ways = precision.that_store_less();
+  const bool narrowed = !ways.empty();
+  ways.insert(ways.begin(), precision);
   for (const std::string& name : test::models()) {
     const Program program(test::model(name));
-    if (!literal && program.model().inputs[0].type != Type::f16) continue;
+    if (inner && program.model().inputs[0].type != Type::f16) continue;
+    if (narrowed && program.model().inputs[0].type == Type::f16) continue;
     const Family family(program);
     struct Worst {
       double z = 0, t = 0, of_limit = 0;
@@ -47,13 +52,14 @@ int main(int count, char** words) {
       for (auto& axis : problem.sizes) axis.second = 1 + (axis.second - 1) % longest;
       const Feeds feeds = family.feeds(problem);
       Ensemble ensemble(program, feeds, precision, i);
-      for (const auto& [kind, how] : test::runtimes()) {
-        const auto out = results_by(program, feeds, *careless(how), precision);
-        const auto before = std::chrono::steady_clock::now();
-        const auto judged = ensemble.judge(out);
-        seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
-        take(conforming[kind], judged);
-      }
+      for (const Precision& way : ways)
+        for (const auto& [kind, how] : test::runtimes()) {
+          const auto out = results_by(program, feeds, *careless(how), way);
+          const auto before = std::chrono::steady_clock::now();
+          const auto judged = ensemble.judge(out);
+          seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+          take(conforming[narrowed ? way.name + ", " + kind : kind], judged);
+        }
       const auto sound = results_by(program, feeds, *nearest(), precision);
       const auto plant = [&](const std::string& fault, const std::vector<Array>& out) {
         bool changed = false;
@@ -64,7 +70,7 @@ int main(int count, char** words) {
       for (const auto& fault : test::faults())
         if (const auto planted = fault.plant(program.model()))
           plant(fault.name, results_by(Program(*planted), feeds, *nearest(), precision));
-      if (!literal) plant("f16-inside", results_by(program, feeds, *nearest(), {}));
+      if (inner) plant("f16-inside", results_by(program, feeds, *nearest(), {}));
     }
     fmt::print("{}: {:.2f} ms a problem for all ensembles\n", name, 1e3 * seconds / static_cast<double>(problems));
     for (const auto& [kind, w] : conforming)
