@@ -296,7 +296,7 @@ int export_model_entry(const Settings& settings, const fs::path& file, const std
   const models::Exhibit exhibit = whole();
   if (format == "npz") {
     models::NpzFile tensors;
-    for (const auto& [name, array] : exhibit.feeds) tensors.add(name, array);
+    tensors.add(exhibit.before, exhibit.feeds);
     for (std::size_t i = 0; i < exhibit.expected.size(); ++i) {
       const std::string& name = exhibit.model.outputs[i].name;
       tensors.add("expected." + name, exhibit.expected[i].reference);
@@ -305,6 +305,10 @@ int export_model_entry(const Settings& settings, const fs::path& file, const std
     engine::write_file(*output, tensors.bytes());
     return 0;
   }
+  if (!entry.after.empty())
+    std::cerr << fmt::format(
+        "attest: this fails after {} alone, which --to {} does not carry: --to npz and python do\n",
+        report::counted(entry.after.size(), "earlier call"), format);
   std::vector<report::Packaged> graphs{packaged(exhibit)};
   if (segment) graphs.push_back(packaged(*segment));
   std::cout << report::write_packages(format, graphs, *output);

@@ -16,6 +16,7 @@
 #include "core/rng.hpp"
 #include "models/diagnosis.hpp"
 #include "models/folder.hpp"
+#include "models/proven.hpp"
 #include "models/stream.hpp"
 
 namespace attest::models {
@@ -24,7 +25,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_findings = 16;
-constexpr double grace = 2;         // seconds past the end of time that shrinking and localising may take
+// Seconds past the end of time: what shrinking and localising may take, and when the last call or evaluation is cut off.
+constexpr double grace = 2, last_grace = 4;
 constexpr double commit_every = 1;  // seconds
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -41,7 +43,9 @@ class Campaign {
         observer_(observer),
         family_(*model.program, options.constraints),
         stream_(family_, options.seed, options.largest),
-        diagnosis_(model, family_, options, [this] { return late(); }),
+        diagnosis_(
+            model, family_, options, [this] { return past(grace); },
+            [this] { return ended_.load() || past(last_grace); }),
         table_(family_) {
     summary_.model = options.model;
     summary_.policy = options.precision.name;
@@ -52,6 +56,10 @@ class Campaign {
   }
 
   Summary run() {
+    if (options_.seconds)
+      for (Subject& subject : subjects_)
+        subject.runtime->answer_by(start_ + std::chrono::duration_cast<Clock::duration>(
+                                                std::chrono::duration<double>(*options_.seconds + last_grace)));
     if (!options_.folder.empty()) go_on();
     std::deque<std::future<Drawn>> ahead;  // evaluated while the runtime is asked those before
     std::uint64_t next = summary_.cases;
@@ -61,29 +69,49 @@ class Campaign {
         ahead.push_back(std::async(policy, [this, next] { return drawn(next); }));
         ++next;
       }
-      const Drawn one = ahead.front().get();
-      ahead.pop_front();
-      ++summary_.cases;
-      if (!one.refused.empty())
-        count_reason(summary_.skipped, one.refused);
-      else
-        put(*one.made, one.problem, number, false);
+      try {
+        const Drawn one = ahead.front().get();
+        ahead.pop_front();
+        if (!one.refused.empty())
+          count_reason(summary_.skipped, one.refused);
+        else
+          put(*one.made, one.problem, number, false);
+        ++summary_.cases;
+      } catch (const graph::Stopped&) {
+        summary_.cut_short = !interrupted();
+        break;
+      }
       commit(false);
       if (ends_with_a_finding()) break;
       if (observer_.progress) observer_.progress(summary_, seconds_left());
     }
+    ended_ = true;  // of what is evaluated ahead nothing is wanted
     return finished();
   }
 
-  Summary run_one(const graph::Problem& problem) {
-    Case one = diagnosis_.case_of(problem);
-    ++summary_.cases;
-    one.room();
-    put(one, problem, 0, true);
+  Summary run_one(const graph::Problem& problem, const std::vector<graph::Problem>& before) {
+    try {
+      ask_one(problem, before);
+    } catch (const graph::Stopped&) {  // interrupted
+    }
     return finished();
   }
 
  private:
+  void ask_one(const graph::Problem& problem, const std::vector<graph::Problem>& before) {
+    Case one = diagnosis_.case_of(problem);
+    ++summary_.cases;
+    one.room();
+    for (const graph::Problem& earlier : before)
+      for (Subject& subject : subjects_)
+        for (const std::string& level : subject.levels) {
+          Case asked = diagnosis_.case_of(earlier);
+          diagnosis_.runtime(subject).at(earlier);
+          ask(laws_for(0, true), {asked, diagnosis_.runtime(subject), {level}, Freshness::kept});
+        }
+    put(one, problem, 0, true);
+  }
+
   [[nodiscard]] std::optional<double> seconds_left() const {
     if (!options_.seconds) return std::nullopt;
     return std::max(0.0, *options_.seconds - seconds_since(start_));
@@ -99,9 +127,9 @@ class Campaign {
   [[nodiscard]] bool ends_with_a_finding() const {
     return !options_.continue_after_failure && !summary_.findings.empty();
   }
-  // Whether what is looked for beside the stream must end.
-  [[nodiscard]] bool late() const {
-    return interrupted() || (options_.seconds && seconds_since(start_) >= *options_.seconds + grace);
+  // Whether the end of time is so many seconds ago, or nothing is wanted any more.
+  [[nodiscard]] bool past(double more) const {
+    return interrupted() || (options_.seconds && seconds_since(start_) >= *options_.seconds + more);
   }
 
   Summary finished() {
@@ -110,7 +138,7 @@ class Campaign {
       Finding& finding = summary_.findings[i];
       finding.failures =
           std::max<std::uint64_t>(finding.failures, 1);  // one that a killed run saw, and this one did not
-      learn(i);
+      if (interrupted() || !past(last_grace)) learn(i);
     }
     summary_.seconds = seconds_in_all();
     summary_.interrupted = interrupted();
@@ -159,7 +187,7 @@ class Campaign {
   // Under which condition a finding shows. What is known of a failure that shows now and then, or after others alone, is of no single problem.
   void learn(std::size_t at) {
     Finding& finding = summary_.findings[at];
-    if (finding.flaky || !finding.after.empty()) return;
+    if (finding.flaky || !finding.smallest.after.empty()) return;
     const auto subject = std::ranges::find(subjects_, finding.runtime, &Subject::name);
     if (subject == subjects_.end()) return;
     const std::vector<std::string> levels(finding.levels.begin(), finding.levels.end());
@@ -232,7 +260,9 @@ class Campaign {
         bits = mix(bits);
         ++summary_.runs;
         const auto laws = laws_for(bits, all_laws_asked);
-        const Asking asking{one, *subject.runtime, {level}, Freshness::kept};
+        Recorder& runtime = diagnosis_.runtime(subject);
+        runtime.at(problem);
+        const Asking asking{one, runtime, {level}, Freshness::kept};
         const auto results = ask(laws, asking);
         if (const std::string note = subject.runtime->note(level); !note.empty())
           summary_.notes.emplace(subject.name + " " + level, note);
@@ -244,7 +274,6 @@ class Campaign {
         const int finding = look_at(subject, asking, problem, number, laws, results);
         if (in_table) table_.add({*in_table, index, level, held, finding});
         line.runs.emplace_back(held, finding);
-        diagnosis_.remember(subject, level, problem);
         if (ends_with_a_finding()) break;
       }
     }
@@ -268,6 +297,7 @@ class Campaign {
   // The position of the finding that a failure belongs to and by whose law it was told, or -1.
   int look_at(Subject& subject, const Asking& asking, const graph::Problem& problem, std::uint64_t number,
               const std::vector<const Law*>& laws, const std::vector<LawResult>& results) {
+    std::optional<std::vector<std::vector<graph::Problem>>> histories;  // before any of this is looked at
     Finding* first = nullptr;  // of this problem and build: what further laws say is of the same defect
     bool by_its_law = false;
     for (std::size_t i = 0; i < laws.size(); ++i) {
@@ -277,7 +307,8 @@ class Campaign {
         first->also.insert(std::string(laws[i]->name));
         continue;
       }
-      first = place_failure(subject, asking, problem, number, *laws[i], results[i]);
+      if (!histories) histories = diagnosis_.runtime(subject).histories(asking.build.level);
+      first = place_failure(subject, asking, problem, number, *laws[i], results[i], *histories);
       if (first == nullptr) break;
       by_its_law = first->law == laws[i]->name;
     }
@@ -286,10 +317,11 @@ class Campaign {
 
   // The finding that a failure belongs to, which may be a new one. nullptr past the most that are told apart.
   Finding* place_failure(Subject& subject, const Asking& asking, const graph::Problem& problem, std::uint64_t number,
-                         const Law& law, const LawResult& result) {
+                         const Law& law, const LawResult& result,
+                         const std::vector<std::vector<graph::Problem>>& histories) {
     const std::string key = failure_key(law.name, result);
     for (Finding& known : summary_.findings)
-      if (known.runtime == subject.name && explains(known, key, law, asking, problem)) {
+      if (known.runtime == subject.name && explains(known, key, law, result, asking, problem)) {
         ++known.failures;
         known.levels.insert(asking.build.level);
         if (known.law != law.name) known.also.insert(std::string(law.name));
@@ -318,7 +350,7 @@ class Campaign {
     finding.smallest = {problem};
     finding.build = asking.build;
     finding.result = result;
-    if (!diagnosis_.understand(subject, law, finding)) {
+    if (!diagnosis_.understand(subject, law, finding, histories)) {
       ++summary_.slow;
       return nullptr;
     }
@@ -342,12 +374,22 @@ class Campaign {
   }
 
   // Whether a failure with this key is of a known finding.
-  bool explains(const Finding& known, const std::string& key, const Law& law, const Asking& asking,
-                const graph::Problem& problem) {
-    if (known.key == key)
-      return diagnosis_.explains(known.place ? known.place->tensor : std::string(), law, asking, problem);
+  bool explains(const Finding& known, const std::string& key, const Law& law, const LawResult& result,
+                const Asking& asking, const graph::Problem& problem) {
+    // What shows after others alone is asked of no tensor by itself: what came says which part it is, or nothing does.
+    if (known.key == key && !known.smallest.after.empty())
+      return !known.place || !result.witness || law.ask != proven_bound ||
+             parts_are_alike(model_.program->model(), known.place->tensor, result.witness->output);
     const auto other = known.others.find(key);
-    return other != known.others.end() && diagnosis_.explains(other->second, law, asking, problem);
+    if (known.key != key && other == known.others.end()) return false;
+    try {
+      return diagnosis_.explains(known.key != key ? other->second
+                                 : known.place    ? known.place->tensor
+                                                  : std::string(),
+                                 law, asking, problem);
+    } catch (const graph::Stopped&) {
+      return true;  // nothing more is known than its key
+    }
   }
 
   void store(const Subject& subject, Finding& finding) {
@@ -367,6 +409,7 @@ class Campaign {
   std::optional<Folder> folder_;
   double before_ = 0;  // seconds of earlier runs
   Clock::time_point start_ = Clock::now(), committed_ = start_;
+  std::atomic<bool> ended_ = false;
 };
 
 }  // namespace
@@ -382,7 +425,7 @@ Entry entry_of(const Finding& finding, const Subject& subject, const Part& model
   entry.policy = options.precision.name;
   entry.law = finding.law;
   entry.problem = to_text(finding.smallest.problem);
-  for (const graph::Problem& problem : finding.after) entry.after.push_back(to_text(problem));
+  for (const graph::Problem& problem : finding.smallest.after) entry.after.push_back(to_text(problem));
   entry.key = finding.key;
   entry.reason = finding.result.reason;
   entry.z = finding.result.z;
@@ -406,8 +449,9 @@ Summary run_campaign(const Part& model, std::vector<Subject>& subjects, const Ca
 }
 
 Summary run_problem(const Part& model, std::vector<Subject>& subjects, const graph::Problem& problem,
-                    const CampaignOptions& options, const Observer& observer) {
-  return Campaign(model, subjects, options, observer).run_one(problem);
+                    const CampaignOptions& options, const Observer& observer,
+                    const std::vector<graph::Problem>& before) {
+  return Campaign(model, subjects, options, observer).run_one(problem, before);
 }
 
 }  // namespace attest::models

@@ -57,8 +57,9 @@ Entry entry_of(const Finding& finding, const Subject& subject, const Part& model
 // drawn, and as Folder (folder.hpp), Error(no_subject) where a subject cannot be started any more.
 Summary run_campaign(const Part& model, std::vector<Subject>& subjects, const CampaignOptions& options,
                      const Observer& observer);
-// The same of one problem that is given, by all laws.
+// The same of one problem that is given, by all laws, which are asked of those before it first.
 Summary run_problem(const Part& model, std::vector<Subject>& subjects, const graph::Problem& problem,
-                    const CampaignOptions& options, const Observer& observer);
+                    const CampaignOptions& options, const Observer& observer,
+                    const std::vector<graph::Problem>& before = {});
 
 }  // namespace attest::models

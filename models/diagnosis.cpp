@@ -12,18 +12,16 @@
 namespace attest::models {
 namespace {
 
-constexpr std::size_t most_remembered = 48;  // problems that a process was asked last
-
 std::string tensor_of(const Finding& finding) { return finding.place ? finding.place->tensor : std::string(); }
 
 }  // namespace
 
 Diagnosis::Diagnosis(const Part& model, const graph::Family& family, const CampaignOptions& options,
-                     std::function<bool()> late)
-    : model_(model), family_(family), options_(options), late_(std::move(late)) {}
+                     std::function<bool()> late, std::function<bool()> over)
+    : model_(model), family_(family), options_(options), late_(std::move(late)), over_(std::move(over)) {}
 
 Case Diagnosis::case_of(const graph::Problem& problem) const {
-  return {model_, family_.feeds(problem), options_.precision, problem.seed};
+  return {model_, family_.feeds(problem), options_.precision, problem.seed, over_};
 }
 
 bool Diagnosis::explains(const std::string& tensor, const Law& law, const Asking& asking,
@@ -48,11 +46,16 @@ bool Diagnosis::explains(const std::string& tensor, const Law& law, const Asking
 
 bool Diagnosis::are_one(Subject& subject, const Finding& a, const Finding& b) {
   const auto explained_by = [&](const Finding& one, const Finding& other) {
-    if (!one.place || one.flaky || other.flaky || !other.after.empty() || !other.also.contains(one.law)) return false;
+    if (!one.place || one.flaky || other.flaky || !other.smallest.after.empty() || !other.also.contains(one.law))
+      return false;
     const graph::Problem& problem = other.smallest.problem;
     Case smallest = case_of(problem);
-    const Asking asking{smallest, *subject.runtime, other.build, Freshness::kept};
-    return explains(one.place->tensor, law_named(one.law), asking, problem);
+    const Asking asking{smallest, runtime(subject), other.build, Freshness::kept};
+    try {
+      return explains(one.place->tensor, law_named(one.law), asking, problem);
+    } catch (const graph::Stopped&) {
+      return false;
+    }
   };
   return a.law != b.law && (explained_by(a, b) || explained_by(b, a));
 }
@@ -63,51 +66,88 @@ const Part& Diagnosis::prefix_to(int value) {
   return *part;
 }
 
-// What a law comes to on a problem, by the build of a finding.
-LawResult Diagnosis::asked(Subject& subject, const Law& law, const Build& build, const graph::Problem& problem,
-                           Freshness on) {
-  Case one = case_of(problem);
-  return ask(law, {one, *subject.runtime, build, on, true});
+Recorder& Diagnosis::runtime(Subject& subject) {
+  return recorders_.try_emplace(subject.runtime.get(), *subject.runtime, over_).first->second;
 }
 
-bool Diagnosis::understand(Subject& subject, const Law& law, Finding& finding) {
-  const auto same = [&](const LawResult& result) { return failure_key(law.name, result) == finding.key; };
-  if (!same(asked(subject, law, finding.build, finding.original, Freshness::new_process))) {
-    if (finding.result.kind == VerdictKind::timeout) return false;
-    find_history(subject, law, finding);
+// What a law comes to on a problem after those before it, by the build of a finding.
+LawResult Diagnosis::asked(Subject& subject, const Law& law, const Build& build, const Shrunk& what, Freshness on) {
+  Recorder& recorder = runtime(subject);
+  for (const graph::Problem& before : what.after) {
+    recorder.at(before);
+    Case earlier = case_of(before);
+    ask(law, {earlier, recorder, build, std::exchange(on, Freshness::kept)});
+  }
+  recorder.at(what.problem);
+  Case one = case_of(what.problem);
+  return ask(law, {one, recorder, build, on, true});
+}
+
+bool Diagnosis::understand(Subject& subject, const Law& law, Finding& finding,
+                           const std::vector<std::vector<graph::Problem>>& histories) {
+  bool confirmed = false;
+  try {
+    return looked_into(subject, law, finding, histories, confirmed);
+  } catch (const graph::Stopped&) {
+    if (finding.result.kind == VerdictKind::timeout && !confirmed) throw;  // a busy machine's, perhaps
+    finding.smallest.minimal = false;  // what is not known by now is told as it was seen
     return true;
   }
-  forget(subject, finding.build.level);
-  find_place(subject, law, finding, finding.original);
-  finding.smallest = shrink(family_, finding.original, options_.shrink_calls, [&](const graph::Problem& candidate) {
-    if (late_()) return false;
-    Case one = case_of(candidate);
-    const Asking asking{one, *subject.runtime, finding.build, Freshness::kept};
-    // Another defect that fails alike is another one: the place stays.
-    return same(ask(law, asking)) && explains(tensor_of(finding), law, asking, candidate);
-  });
-  if (late_()) finding.smallest.minimal = false;
-  // What only a process shows that was asked others before is no reproducer.
-  LawResult fresh = asked(subject, law, finding.build, finding.smallest.problem, Freshness::new_process);
-  if (!same(fresh)) {
-    finding.smallest = {finding.original, finding.smallest.calls, false};
-    fresh = asked(subject, law, finding.build, finding.original, Freshness::new_process);
+}
+
+bool Diagnosis::looked_into(Subject& subject, const Law& law, Finding& finding,
+                            const std::vector<std::vector<graph::Problem>>& histories, bool& confirmed) {
+  const auto same = [&](const LawResult& result) { return failure_key(law.name, result) == finding.key; };
+  if (!same(asked(subject, law, finding.build, finding.smallest, Freshness::new_process))) {
+    if (finding.result.kind == VerdictKind::timeout) return false;
+    find_history(subject, law, finding, histories);
+    if (finding.flaky) return true;
   }
-  finding.result = fresh;
-  find_place(subject, law, finding, finding.smallest.problem);
-  Case smallest = case_of(finding.smallest.problem);
-  const Asking asking{smallest, *subject.runtime, finding.build, Freshness::kept};
-  look_around(subject, law, asking, finding);
+  confirmed = true;
+  // While it is shrunk a process may have seen others, unless it fails after these alone.
+  const Freshness on = finding.smallest.after.empty() ? Freshness::kept : Freshness::new_process;
+  find_place(subject, law, finding);
+  const Shrunk original = finding.smallest;
+  Shrunk shrunk = shrink(family_, original, options_.shrink_calls, [&](const Shrunk& candidate) {
+    if (late_()) return false;
+    const LawResult result = asked(subject, law, finding.build, candidate, on);
+    // Another defect that fails alike is another one: the place stays.
+    return same(result) && stays(subject, law, finding, candidate, result);
+  });
+  if (late_()) shrunk.minimal = false;
+  // What only a process shows that was asked others before is no reproducer.
+  if (LawResult fresh = asked(subject, law, finding.build, shrunk, Freshness::new_process); same(fresh)) {
+    finding.smallest = shrunk;
+    finding.result = std::move(fresh);
+  } else {
+    finding.smallest.calls = shrunk.calls;
+    fresh = asked(subject, law, finding.build, original, Freshness::new_process);
+    if (same(fresh)) finding.result = std::move(fresh);
+  }
+  find_place(subject, law, finding);
+  look_around(subject, law, finding);
   return true;
 }
 
-void Diagnosis::find_place(Subject& subject, const Law& law, Finding& finding, const graph::Problem& problem) {
-  Case one = case_of(problem);
+// Whether a candidate fails at the place of the finding, which it was just seen to do in the same way.
+bool Diagnosis::stays(Subject& subject, const Law& law, const Finding& finding, const Shrunk& candidate,
+                      const LawResult& result) {
+  if (!candidate.after.empty())
+    return !result.witness || !finding.result.witness || law.ask != proven_bound ||
+           parts_are_alike(model_.program->model(), result.witness->output, finding.result.witness->output);
+  Case one = case_of(candidate.problem);
+  return explains(tensor_of(finding), law, {one, runtime(subject), finding.build, Freshness::kept}, candidate.problem);
+}
+
+void Diagnosis::find_place(Subject& subject, const Law& law, Finding& finding) {
+  Case one = case_of(finding.smallest.problem);
   PlaceLimits limits{.give_up = late_};
+  for (const graph::Problem& before : finding.smallest.after)
+    limits.before.push_back({family_.feeds(before), before.seed});
   if (finding.result.kind == VerdictKind::error) limits.stops_as = finding.result.failure_class;
   try {
-    auto place = localise(law, {one, *subject.runtime, finding.build, Freshness::kept, true}, options_.precision,
-                          problem.seed, limits);
+    auto place = localise(law, {one, runtime(subject), finding.build, Freshness::kept, true}, options_.precision,
+                          finding.smallest.problem.seed, limits);
     if (place) finding.place = std::move(place);
   } catch (const Error& error) {
     if (error.exit() != Exit::usage) throw;  // a part that no file can hold: the failure stays, without a place
@@ -115,40 +155,46 @@ void Diagnosis::find_place(Subject& subject, const Law& law, Finding& finding, c
 }
 
 // Which other laws, and which levels, see the smallest problem.
-void Diagnosis::look_around(Subject& subject, const Law& law, const Asking& asking, Finding& finding) {
+void Diagnosis::look_around(Subject& subject, const Law& law, Finding& finding) {
+  const bool alone = finding.smallest.after.empty();
+  Case smallest = case_of(finding.smallest.problem);
   for (const Law& other : all_laws())
-    if (other.name != law.name && !late_() && is_finding(ask(other, asking).kind))
+    if (alone && other.name != law.name && !late_() &&
+        is_finding(ask(other, {smallest, runtime(subject), finding.build, Freshness::kept}).kind))
       finding.also.insert(std::string(other.name));
   for (const std::string& level : subject.levels) {
     if (level == finding.build.level || late_()) continue;
     Build build = finding.build;
     build.level = level;
-    const LawResult result = ask(law, {asking.problem, asking.runtime, build, Freshness::kept});
+    const LawResult result =
+        asked(subject, law, build, finding.smallest, alone ? Freshness::kept : Freshness::new_process);
     if (is_finding(result.kind)) finding.levels.insert(level);
     if (result.kind == VerdictKind::pass) finding.passing.insert(level);
   }
 }
 
 // A failure that a fresh process does not show: perhaps one does that was asked what went before.
-void Diagnosis::find_history(Subject& subject, const Law& law, Finding& finding) {
+void Diagnosis::find_history(Subject& subject, const Law& law, Finding& finding,
+                             const std::vector<std::vector<graph::Problem>>& histories) {
   // By the law that failed: what it makes of a problem may be what leaves something behind, in a model of its own.
   const auto shows = [&](const std::vector<graph::Problem>& before) {
-    bool first = true;
-    for (const graph::Problem& problem : before) {
-      asked(subject, law, finding.build, problem, first ? Freshness::new_process : Freshness::kept);
-      first = false;
-    }
     const LawResult result =
-        asked(subject, law, finding.build, finding.original, first ? Freshness::new_process : Freshness::kept);
+        asked(subject, law, finding.build, {finding.original, 0, false, before}, Freshness::new_process);
     const bool same = failure_key(law.name, result) == finding.key;
-    if (same) finding.result.pictures = result.pictures;
+    if (same) finding.result = result;
     return same;
   };
-  const auto& asked_before = remembered_[{subject.name, finding.build.level}];
-  std::vector<graph::Problem> before(asked_before.begin(), asked_before.end());
-  finding.flaky = before.empty() || !shows(before);
-  for (std::size_t step = (before.size() + 1) / 2; !finding.flaky && step > 0 && !late_();
-       step = step == 1 ? 0 : (step + 1) / 2)
+  const auto shown = std::ranges::find_if(histories, [&](const auto& before) { return !late_() && shows(before); });
+  finding.flaky = shown == histories.end();
+  if (finding.flaky) {
+    finding.key = fmt::format("{}/flaky/{}", finding.law, finding.result.failure_class);
+    finding.result.reason +=
+        late_() ? "; a fresh process does not show it, and the time was over before one was asked what came before it"
+                : "; neither a fresh process shows it again, nor one that was asked the problems before it";
+    return;
+  }
+  std::vector<graph::Problem> before = *shown;
+  for (std::size_t step = (before.size() + 1) / 2; step > 0 && !late_(); step = step == 1 ? 0 : (step + 1) / 2)
     for (std::size_t at = 0; at < before.size() && !late_();) {
       std::vector<graph::Problem> fewer = before;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(at),
@@ -158,31 +204,7 @@ void Diagnosis::find_history(Subject& subject, const Law& law, Finding& finding)
       else
         at += step;
     }
-  // Or one whose model was compiled on the way, as the law `history` does, and was first asked one of these.
-  for (auto first = before.rbegin(); finding.flaky && first != before.rend() && !late_(); ++first) {
-    asked(subject, law, finding.build, *first, Freshness::new_session);
-    const LawResult next = asked(subject, law, finding.build, finding.original, Freshness::kept);
-    if (failure_key(law.name, next) != finding.key || !shows({*first})) continue;
-    finding.flaky = false;
-    before = {graph::Problem(*first)};
-    break;
-  }
-  forget(subject, finding.build.level);
-  if (finding.flaky) {
-    finding.key = fmt::format("{}/flaky/{}", finding.law, finding.result.failure_class);
-    finding.result.reason += "; neither a fresh process shows it again, nor one that was asked the problems before it";
-  } else {
-    finding.after = std::move(before);
-  }
+  finding.smallest.after = std::move(before);
 }
-
-void Diagnosis::remember(const Subject& subject, const std::string& level, const graph::Problem& problem) {
-  auto& last = remembered_[{subject.name, level}];
-  last.push_back(problem);
-  // The first one stays: by it a runtime may have decided how to go on.
-  if (last.size() > most_remembered) last.erase(last.begin() + 1);
-}
-
-void Diagnosis::forget(const Subject& subject, const std::string& level) { remembered_[{subject.name, level}].clear(); }
 
 }  // namespace attest::models

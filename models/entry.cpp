@@ -183,7 +183,8 @@ Entry read_entry(const fs::path& file) {
 
 fs::path write_entry(const Entry& entry, const std::optional<Place>& place, const fs::path& folder) {
   const fs::path home = folder / engine::file_name_of(entry.model.stem().string());
-  const std::string identity = entry.key + entry.runtime + to_text(entry.build) + entry.problem + entry.policy;
+  std::string identity = entry.key + entry.runtime + to_text(entry.build) + entry.problem + entry.policy;
+  for (const std::string& before : entry.after) identity += before;
   std::string runtime = entry.runtime;
   // Options make builds long, and file_name_of cuts: never what tells two entries apart.
   constexpr std::size_t longest = 110;
@@ -199,7 +200,7 @@ fs::path write_entry(const Entry& entry, const std::optional<Place>& place, cons
     const Place::Segment& segment = *place->segment;
     engine::write_file(beside(".onnx"), graph::write_model(segment.model));
     NpzFile tensors;
-    for (const auto& [name, array] : segment.feeds) tensors.add(name, array);
+    tensors.add(segment.before, segment.feeds);
     tensors.add("expected", segment.expected);
     if (segment.got) tensors.add("got", *segment.got);
     engine::write_file(beside(".npz"), tensors.bytes());

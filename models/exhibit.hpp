@@ -12,6 +12,7 @@ namespace attest::models {
 struct Exhibit {
   std::string name;  // of its file
   graph::Model model;
+  std::vector<graph::Feeds> before;  // of runs that must come before, in order, or it does not show; mostly none
   graph::Feeds feeds;
   std::vector<graph::Spread> expected;           // of outputs, in the model's order
   std::optional<std::vector<graph::Array>> got;  // likewise, as the runtime gave them

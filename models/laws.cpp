@@ -353,12 +353,13 @@ static_assert(std::size(laws) <= 32, "condition.hpp keeps a bit of 32 for each")
 
 }  // namespace
 
-Case::Case(const Part& part, graph::Feeds feeds, graph::Precision precision, std::uint64_t seed)
+Case::Case(const Part& part, graph::Feeds feeds, graph::Precision precision, std::uint64_t seed,
+           std::function<bool()> stop)
     : part_(part),
       feeds_(std::move(feeds)),
       precision_(std::move(precision)),
       seed_(seed),
-      ensemble_(*part.program, feeds_, precision_, seed) {}
+      ensemble_(*part.program, feeds_, precision_, seed, std::move(stop)) {}
 
 std::size_t Case::room() {
   std::size_t bytes = 0;
@@ -433,6 +434,7 @@ std::vector<LawResult> ask(std::span<const Law* const> laws, const Asking& askin
     try {
       if (told.empty()) {
         whole = results(asking, asking.build, asking.problem.feeds(), asking.problem.room(), asking.on);
+        if (asking.whole != nullptr) *asking.whole = whole;
         const auto& expected = asking.problem.ensemble().spreads(graph::few_members);
         // Whatever has not the size of the reference is for `spread` to tell.
         whole_sizes = whole.size() == expected.size() && std::ranges::all_of(whole, has_its_elements);

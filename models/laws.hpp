@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,8 +17,9 @@ namespace attest::models {
 // A graph on inputs, and where correct results lie.
 class Case {
  public:
-  // `part` must live as long. Evaluates nothing yet.
-  Case(const Part& part, graph::Feeds feeds, graph::Precision precision, std::uint64_t seed);
+  // `part` must live as long. Evaluates nothing yet. `stop`: as Program::run has it.
+  Case(const Part& part, graph::Feeds feeds, graph::Precision precision, std::uint64_t seed,
+       std::function<bool()> stop = {});
   [[nodiscard]] const Part& part() const noexcept { return part_; }
   [[nodiscard]] const graph::Feeds& feeds() const noexcept { return feeds_; }
   [[nodiscard]] graph::Ensemble& ensemble() noexcept { return ensemble_; }
@@ -57,8 +59,9 @@ struct Asking {
   Case& problem;
   Runtime& runtime;
   Build build;
-  Freshness on = Freshness::kept;  // for the first run
-  bool pictures = false;           // whether a failure is drawn
+  Freshness on = Freshness::kept;              // for the first run
+  bool pictures = false;                       // whether a failure is drawn
+  std::vector<graph::Array>* whole = nullptr;  // where what the first run gives is kept, besides
 };
 
 struct Law {
@@ -79,7 +82,7 @@ bool has_its_elements(const graph::Array& array);
 // What the run itself came to: error, crash and timeout are of every law, and told of the first.
 LawResult result_of(const CallResult& run);
 // Runs the problem once and asks laws of it, in order. A run without results is told of the first, and the others are skipped; a problem that the graph
-// does not take is skipped by all, with the sentence of Program::run. Throws as Runtime::run.
+// does not take is skipped by all, with the sentence of Program::run. Throws as Runtime::run, and graph::Stopped.
 std::vector<LawResult> ask(std::span<const Law* const> laws, const Asking& asking);
 LawResult ask(const Law& law, const Asking& asking);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "core/error.hpp"
@@ -25,16 +26,18 @@ bool fails(const LawResult& result) { return is_finding(result.kind); }
 
 class Search {
  public:
-  Search(const Law& law, const Asking& asking, const graph::Precision& precision, std::uint64_t seed)
+  Search(const Law& law, const Asking& asking, const graph::Precision& precision, std::uint64_t seed,
+         std::span<const EarlierCall> before)
       : law_(law),
         asking_(asking),
         model_(asking.problem.part().program->model()),
         precision_(precision),
         seed_(seed),
-        order_(computed_values(model_)) {}
+        before_(before),
+        order_(computed_values(model_)),
+        right_(evaluated(asking.problem.feeds())) {}
 
   std::optional<Place> run(const PlaceLimits& limits) {
-    if (right_.empty()) evaluate_all();
     Place place;
     bool stops_otherwise = false;
     const std::vector<bool> wanted = needed_for_outputs();
@@ -45,8 +48,10 @@ class Search {
       if (place.tried == limits.prefixes || (limits.give_up && limits.give_up())) return std::nullopt;
       ++place.tried;
       const Part part = part_of_model(typed(prefix(model_, value)));
-      Answer answer;
-      place.result = result_on(part, feeds_of(part.program->model(), asking_.problem.feeds()), law_, answer);
+      std::vector<Feeds> before;
+      for (const EarlierCall& one : before_) before.push_back(feeds_of(part.program->model(), one.feeds));
+      std::vector<Array> got;
+      place.result = result_on(part, before, feeds_of(part.program->model(), asking_.problem.feeds()), got);
       if (!fails(place.result)) continue;
       if (limits.stops_as && place.result.kind == VerdictKind::error &&
           place.result.failure_class != *limits.stops_as) {
@@ -58,7 +63,7 @@ class Search {
       place.node = node.name;
       place.op = node.op;
       if (law_.name == "spread") {
-        if (!answer.outputs.empty()) place.explains = explains(value, answer.outputs.front());
+        if (!got.empty()) place.explains = explains(value, got.front());
         place.segment = shortest_segment(value, limits.segment);
       }
       return place;
@@ -84,15 +89,18 @@ class Search {
     return wanted;
   }
 
-  // All that nodes give on this problem, rounded to its types on the way.
-  void evaluate_all() {
+  using Right = std::map<int, Array>;  // by value
+  // All that nodes give on a problem, rounded to its types on the way.
+  [[nodiscard]] Right evaluated(const Feeds& feeds) const {
     Model open = model_;
     open.outputs.clear();
     for (const int value : order_) open.outputs.push_back({name(value), value});
     const auto arithmetic = graph::nearest();
-    auto results = results_by(graph::Program(std::move(open)), asking_.problem.feeds(), *arithmetic, precision_);
-    for (std::size_t i = 0; i < order_.size(); ++i) right_.emplace(order_[i], std::move(results[i]));
-    for (const Input& input : model_.inputs) right_.emplace(input.value, asking_.problem.feeds().at(input.name));
+    auto results = results_by(graph::Program(std::move(open)), feeds, *arithmetic, precision_);
+    Right right;
+    for (std::size_t i = 0; i < order_.size(); ++i) right.emplace(order_[i], std::move(results[i]));
+    for (const Input& input : model_.inputs) right.emplace(input.value, feeds.at(input.name));
+    return right;
   }
 
   // With types and ranks of outputs, which files state.
@@ -101,20 +109,40 @@ class Search {
     return cut;
   }
 
-  LawResult result_on(const Part& part, const Feeds& feeds, const Law& law, Answer& answer) {
-    Case problem(part, feeds, precision_, seed_);
-    const Asking asking{problem, asking_.runtime, asking_.build, Freshness::kept, asking_.pictures};
-    LawResult result = ask(law, asking);
-    if (fails(result)) answer = asking_.runtime.run(part, asking_.build, feeds, problem.room(), Freshness::kept);
-    return result;
+  // `got`: what a run of a part gives that came to an end.
+  LawResult result_on(const Part& part, const std::vector<Feeds>& before, const Feeds& feeds, std::vector<Array>& got) {
+    const auto on = [&](Freshness on) {
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        Case earlier(part, before[i], precision_, before_[i].seed);
+        ask(law_, {earlier, asking_.runtime, asking_.build, std::exchange(on, Freshness::kept)});
+      }
+      Case problem(part, feeds, precision_, seed_);
+      return ask(law_, {problem, asking_.runtime, asking_.build, on, asking_.pictures, &got});
+    };
+    if (before.empty()) return on(Freshness::kept);
+    // A process for each of many parts takes long: what fails in one that has seen others is asked again of a new one.
+    LawResult result = on(Freshness::new_session);
+    return fails(result) ? on(Freshness::new_process) : result;
+  }
+
+  // What the whole gives; nothing where it gives no results.
+  std::optional<std::vector<Array>> whole() {
+    Freshness on = before_.empty() ? Freshness::kept : Freshness::new_process;
+    const auto run = [&](const Feeds& feeds, std::uint64_t seed) {
+      Case one(asking_.problem.part(), feeds, precision_, seed);
+      return asking_.runtime.run(one.part(), asking_.build, feeds, one.room(), std::exchange(on, Freshness::kept));
+    };
+    for (const EarlierCall& call : before_) run(call.feeds, call.seed);
+    Answer answer = run(asking_.problem.feeds(), seed_);
+    if (answer.result.status != CallStatus::done) return std::nullopt;
+    return std::move(answer.outputs);
   }
 
   // Whether the graph behind `value`, evaluated exactly from what the runtime has there, gives what the runtime's whole graph gives.
   bool explains(int value, const Array& got) {
     if (got.shape != right_.at(value).shape || got.type != right_.at(value).type) return false;
-    const Answer whole = asking_.runtime.run(asking_.problem.part(), asking_.build, asking_.problem.feeds(),
-                                             asking_.problem.room(), Freshness::kept);
-    if (whole.result.status != CallStatus::done) return false;
+    const auto given = whole();
+    if (!given) return false;
     const auto arithmetic = graph::exact();
     std::vector<Array> made;
     for (const graph::Output& output : model_.outputs) {
@@ -133,11 +161,13 @@ class Search {
         return false;  // wrong numbers may be a shape, or positions outside of a tensor
       }
     }
-    return agrees(difference(asking_.problem.ensemble(), made, whole.outputs));
+    return agrees(difference(asking_.problem.ensemble(), made, *given));
   }
 
   // Goes back from `value` node by node, the latest first, until what lies between fails by itself.
   std::optional<Place::Segment> shortest_segment(int value, std::size_t most) {
+    std::vector<Right> right_before;
+    for (const EarlierCall& one : before_) right_before.push_back(evaluated(one.feeds));
     std::set<std::size_t> nodes{number_of_giver(value)};
     while (nodes.size() <= most) {
       std::set<int> fed = inputs_of(nodes);
@@ -145,16 +175,23 @@ class Search {
       for (const int one : fed)
         if (!is_own_input(one)) inputs.push_back(graph::input_in_place_of(model_, one, right_.at(one)));
       Model cut = typed(segment(model_, inputs, value));
-      Feeds feeds;
-      for (const Input& input : cut.inputs) feeds.emplace(input.name, right_.at(input.value));
+      const auto feeds_from = [&cut](const Right& right) {
+        Feeds feeds;
+        for (const Input& input : cut.inputs) feeds.emplace(input.name, right.at(input.value));
+        return feeds;
+      };
+      std::vector<Feeds> before;
+      for (const Right& right : right_before) before.push_back(feeds_from(right));
+      Feeds feeds = feeds_from(right_);
       const Part part = part_of_model(cut);
-      Answer answer;
-      const LawResult result = result_on(part, feeds, law_, answer);
+      std::vector<Array> got;
+      const LawResult result = result_on(part, before, feeds, got);
       if (fails(result)) {
-        Place::Segment found{{}, std::move(cut), std::move(feeds), std::nullopt, right_.at(value), result};
+        Place::Segment found{{},    std::move(cut), std::move(before), std::move(feeds), std::nullopt, right_.at(value),
+                             result};
         for (const std::size_t n : nodes)
           found.nodes.push_back(name(model_.nodes[n].outputs.front()) + " (" + model_.nodes[n].op + ")");
-        if (!answer.outputs.empty() && has_its_elements(answer.outputs.front())) found.got = answer.outputs.front();
+        if (!got.empty() && has_its_elements(got.front())) found.got = got.front();
         return found;
       }
       std::optional<std::size_t> latest;
@@ -193,16 +230,17 @@ class Search {
   const Model& model_;
   const graph::Precision& precision_;
   std::uint64_t seed_;
+  std::span<const EarlierCall> before_;
   std::vector<int> order_;
-  std::map<int, Array> right_;  // by value
+  Right right_;
 };
 
 }  // namespace
 
 std::optional<Place> localise(const Law& law, const Asking& asking, const graph::Precision& precision,
                               std::uint64_t seed, const PlaceLimits& limits) {
-  if (law.ask == proven_bound) return part_that_fails(asking);
-  return Search(law, asking, precision, seed).run(limits);
+  if (law.ask == proven_bound) return part_that_fails(asking, limits.before);
+  return Search(law, asking, precision, seed, limits.before).run(limits);
 }
 
 }  // namespace attest::models

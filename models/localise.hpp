@@ -23,6 +23,7 @@ struct Place {
   struct Segment {
     std::vector<std::string> nodes;  // "weights (Softmax)", in the order of evaluation
     graph::Model model;
+    std::vector<graph::Feeds> before;  // of earlier runs, without which it holds
     graph::Feeds feeds;
     std::optional<graph::Array> got;  // none of a run that gave nothing, or nothing of that size
     graph::Array expected;
@@ -31,12 +32,19 @@ struct Place {
   std::optional<Segment> segment;
 };
 
+// What a process must be asked before, by the law that fails, or the failure does not show: a problem of the whole graph.
+struct EarlierCall {
+  graph::Feeds feeds;
+  std::uint64_t seed = 0;
+};
+
 struct PlaceLimits {
   std::size_t prefixes = 2000;  // to be tried
   std::size_t segment = 12;     // nodes
   std::function<bool()> give_up{};
   // The failure class of a whole that stops with an error: a prefix that stops with another one is passed over, where one stops alike.
   std::optional<std::string> stops_as{};
+  std::vector<EarlierCall> before{};  // in order
 };
 
 // What a law that fails on a case comes to on its parts, by the same build of the same runtime; of `proven-bound` the part itself, which is asked alone. nullopt where no prefix fails: the whole

@@ -127,12 +127,10 @@ std::vector<const graph::Node*> nodes_of(const Model& model, const engine::Subgr
   return nodes;
 }
 
-LawResult ask_part(const Asking& asking, const engine::Subgraph& subgraph) {
-  const Model& model = asking.problem.part().program->model();
-  const graph::Precision& precision = asking.problem.precision();
-  const AskedPart asked(model, subgraph, asking.problem.feeds(), precision);
+// What a runtime's answer on a part comes to.
+LawResult judged(const Model& model, const engine::Subgraph& subgraph, const AskedPart& asked, const Answer& answer,
+                 const graph::Precision& precision) {
   const Array& right = asked.right();
-  const Answer answer = asking.runtime.run(asked.part(), asking.build, asked.feeds(), asked.room(), Freshness::kept);
   // What a runtime does not build of a part is no wrong number of the whole.
   if (answer.result.status == CallStatus::unsupported || answer.result.status == CallStatus::error)
     return skipped("not built by itself: " + answer.result.message);
@@ -164,6 +162,14 @@ LawResult ask_part(const Asking& asking, const engine::Subgraph& subgraph) {
       index_text(name_of(model, subgraph.output), right, told.element), evidence.got, evidence.expected, evidence.lo,
       evidence.hi, narrow ? fmt::format(" before it is rounded to {}", graph::name(right.type)) : "", told.bound);
   return result;
+}
+
+LawResult ask_part(const Asking& asking, const engine::Subgraph& subgraph) {
+  const Model& model = asking.problem.part().program->model();
+  const graph::Precision& precision = asking.problem.precision();
+  const AskedPart asked(model, subgraph, asking.problem.feeds(), precision);
+  const Answer answer = asking.runtime.run(asked.part(), asking.build, asked.feeds(), asked.room(), Freshness::kept);
+  return judged(model, subgraph, asked, answer, precision);
 }
 
 // A part that a problem asks, and what it came to.
@@ -199,46 +205,84 @@ AskedOf ask_parts(const Asking& asking, const Subgraphs& all) {
 
 }  // namespace
 
-std::optional<Place> part_that_fails(const Asking& asking) {
-  const Model& model = asking.problem.part().program->model();
+std::optional<Place> part_that_fails(const Asking& asking, std::span<const EarlierCall> before) {
+  const Part& whole = asking.problem.part();
+  const Model& model = whole.program->model();
+  const graph::Precision& precision = asking.problem.precision();
   const Subgraphs all = subgraphs_of(model);
+  // As the law asks it, the whole first.
+  Freshness on = before.empty() ? Freshness::kept : Freshness::new_process;
+  for (const EarlierCall& call : before) {
+    Case earlier(whole, call.feeds, precision, call.seed);
+    ask(law_named("proven-bound"), {earlier, asking.runtime, asking.build, std::exchange(on, Freshness::kept)});
+  }
+  asking.runtime.run(whole, asking.build, asking.problem.feeds(), asking.problem.room(), on);
   AskedOf asked = ask_parts(asking, all);
   if (asked.part == nullptr || !is_finding(asked.result.kind)) return std::nullopt;
   const engine::Subgraph& subgraph = *asked.part;
-  LawResult result = std::move(asked.result);
-  const AskedPart part(model, subgraph, asking.problem.feeds(), asking.problem.precision());
   const graph::Node& node = *graph::giver_of(model, subgraph.output);
-  Place place{name_of(model, subgraph.output), node.name, node.op, all.size(), all.size(), false, result, {}};
-  Place::Segment segment{{}, part.part().program->model(), part.feeds(), std::nullopt, part.right(), std::move(result)};
+  Place place{name_of(model, subgraph.output), node.name, node.op, all.size(), all.size(), false, asked.result, {}};
+
+  const AskedPart part(model, subgraph, asking.problem.feeds(), precision);
+  Place::Segment segment{{}, part.part().program->model(), {}, part.feeds(), std::nullopt, part.right(), asked.result};
   for (const graph::Node* one : nodes_of(model, subgraph))
     segment.nodes.push_back(fmt::format("{} ({})", name_of(model, one->outputs.front()), one->op));
-  const Answer answer = asking.runtime.run(part.part(), asking.build, part.feeds(), part.room(), Freshness::kept);
+  on = before.empty() ? Freshness::kept : Freshness::new_process;
+  for (const EarlierCall& call : before) {
+    const engine::Subgraph* const block = picked(all, true, model, call.seed);
+    if (picked(all, false, model, call.seed) != &subgraph && block != &subgraph &&
+        (block == nullptr || block->inner != subgraph.core))
+      continue;
+    const AskedPart earlier(model, subgraph, call.feeds, precision);
+    asking.runtime.run(earlier.part(), asking.build, earlier.feeds(), earlier.room(),
+                       std::exchange(on, Freshness::kept));
+    segment.before.push_back(earlier.feeds());
+  }
+  const Answer answer = asking.runtime.run(part.part(), asking.build, part.feeds(), part.room(), on);
   if (answer.outputs.size() == 1 && has_its_elements(answer.outputs[0])) segment.got = answer.outputs[0];
-  place.segment = std::move(segment);
+  if (before.empty() || is_finding(judged(model, subgraph, part, answer, precision).kind))
+    place.segment = std::move(segment);
   return place;
 }
+
+namespace {
+
+std::vector<std::string_view> ops_of(const Model& model, const engine::Subgraph& subgraph) {
+  std::vector<std::string_view> names;
+  for (const graph::Node* one : nodes_of(model, subgraph)) names.push_back(one->op);
+  return names;
+}
+
+const engine::Subgraph* giving(const Subgraphs& all, const Model& model, std::string_view tensor) {
+  const auto found = std::ranges::find_if(all, [&](const auto& one) { return name_of(model, one->output) == tensor; });
+  return found == all.end() ? nullptr : found->get();
+}
+
+}  // namespace
 
 bool picks_one_like(const Asking& asking, std::string_view tensor) {
   const Model& model = asking.problem.part().program->model();
   const Subgraphs all = subgraphs_of(model);
-  const auto known = std::ranges::find_if(all, [&](const auto& one) { return name_of(model, one->output) == tensor; });
-  if (known == all.end()) return false;
-  const auto ops = [&model](const engine::Subgraph& subgraph) {
-    std::vector<std::string_view> names;
-    for (const graph::Node* one : nodes_of(model, subgraph)) names.push_back(one->op);
-    return names;
-  };
+  const engine::Subgraph* const known = giving(all, model, tensor);
+  if (known == nullptr) return false;
   const engine::Subgraph* part = picked(all, false, model, asking.problem.seed());
   // Which of two failed shows when they are asked.
   if (picked(all, true, model, asking.problem.seed()) != nullptr) part = ask_parts(asking, all).part;
-  return part != nullptr && ops(**known) == ops(*part);
+  return part != nullptr && ops_of(model, *known) == ops_of(model, *part);
+}
+
+bool parts_are_alike(const Model& model, std::string_view a, std::string_view b) {
+  const Subgraphs all = subgraphs_of(model);
+  const engine::Subgraph* const one = giving(all, model, a);
+  const engine::Subgraph* const other = giving(all, model, b);
+  return one != nullptr && other != nullptr && ops_of(model, *one) == ops_of(model, *other);
 }
 
 LawResult proven_bound_of(const Asking& asking, std::string_view tensor) {
   const Model& model = asking.problem.part().program->model();
   const Subgraphs all = subgraphs_of(model);
-  const auto found = std::ranges::find_if(all, [&](const auto& one) { return name_of(model, one->output) == tensor; });
-  return found == all.end() ? skipped("it has no part of which a bound is proven") : ask_part(asking, **found);
+  const engine::Subgraph* const found = giving(all, model, tensor);
+  return found == nullptr ? skipped("it has no part of which a bound is proven") : ask_part(asking, *found);
 }
 
 LawResult proven_bound(const Asking& asking, const std::vector<Array>& /*whole*/) {

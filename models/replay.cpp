@@ -64,9 +64,6 @@ Part model_of(const Entry& entry, const Resolvers& resolvers) {
 ShrunkEntry shrink_entry(const std::filesystem::path& file, const Resolvers& resolvers, std::int64_t calls,
                          const std::filesystem::path& corpus) {
   const Entry old = read_entry(file);
-  if (!old.after.empty())
-    throw usage_error(fmt::format(
-        "{} fails after other problems alone, of which it has the fewest: nothing is shrunk there", file.string()));
   if (old.build.fixed)
     throw usage_error(
         fmt::format("{} is of a build for one problem's lengths: nothing is shrunk there", file.string()));
@@ -78,7 +75,9 @@ ShrunkEntry shrink_entry(const std::filesystem::path& file, const Resolvers& res
   options.shrink_calls = calls;
   std::vector<Subject> subjects(1);
   subjects[0] = {resolvers.runtime(old), old.runtime, old.runtime_file, {old.build.level}};
-  const Summary summary = run_problem(model, subjects, graph::problem_from_text(old.problem), options, {});
+  std::vector<graph::Problem> before;
+  for (const std::string& text : old.after) before.push_back(graph::problem_from_text(text));
+  const Summary summary = run_problem(model, subjects, graph::problem_from_text(old.problem), options, {}, before);
   ShrunkEntry shrunk{false, "", old, std::nullopt, {}};
   const auto same = std::ranges::find(summary.findings, old.key, &Finding::key);
   if (same == summary.findings.end()) {
@@ -94,7 +93,7 @@ ShrunkEntry shrink_entry(const std::filesystem::path& file, const Resolvers& res
   shrunk.entry.case_number = old.case_number;
   shrunk.entry.shrink_calls = old.shrink_calls + same->smallest.calls;
   shrunk.place = same->place;
-  if (shrunk.entry.problem != old.problem || (shrunk.entry.minimal && !old.minimal))
+  if (shrunk.entry.problem != old.problem || shrunk.entry.after != old.after || (shrunk.entry.minimal && !old.minimal))
     shrunk.written = write_entry(shrunk.entry, shrunk.place, corpus);
   return shrunk;
 }

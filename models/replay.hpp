@@ -35,8 +35,8 @@ struct ShrunkEntry {
   std::optional<Place> place;
   std::filesystem::path written;  // empty where nothing became simpler
 };
-// Shrinks what an entry says by at most `calls` further problems, and writes it beside the old one, into `corpus`, if it became simpler. Throws Error(usage) for entries that
-// only a process shows that was asked other problems before, and as read_entry and resolvers.
+// Shrinks what an entry says by at most `calls` further problems, and writes it beside the old one, into `corpus`, if it became simpler. Throws as read_entry and
+// resolvers, and Error(usage) for entries of a build for one problem's lengths.
 ShrunkEntry shrink_entry(const std::filesystem::path& file, const Resolvers& resolvers, std::int64_t calls,
                          const std::filesystem::path& corpus);
 

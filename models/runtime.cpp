@@ -18,6 +18,8 @@
 namespace attest::models {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::size_t most_kept = 8;  // models that a process has compiled at a time
 
 std::vector<std::vector<Index>> shapes_of(const graph::Model& model, const graph::Feeds& feeds) {
@@ -30,6 +32,7 @@ std::vector<std::vector<Index>> shapes_of(const graph::Model& model, const graph
 class Station {
  public:
   explicit Station(const WorkerCommand& command) : worker_(command) {}
+  void answer_by(std::optional<Clock::time_point> end) { worker_.answer_by(end); }
 
   [[nodiscard]] const RuntimeWorker& worker() const noexcept { return worker_; }
   // Of the graph that was compiled first; nothing before one was.
@@ -37,18 +40,19 @@ class Station {
 
   Answer run(const Part& part, const Build& build, const graph::Feeds& feeds, std::size_t room, bool anew) {
     int number = 0;
-    if (const CallResult loaded = compiled(part, build, feeds, anew, number); loaded.status != CallStatus::done)
-      return {loaded, {}};
+    bool known = false;
+    if (const CallResult loaded = compiled(part, build, feeds, anew, number, known); loaded.status != CallStatus::done)
+      return {loaded, {}, Freshness::new_session, worker_.cut_off()};
     std::vector<NamedArray> inputs;
     std::vector<std::string> names;
     for (const graph::Input& input : part.program->model().inputs)
       inputs.push_back(named(input.name, feeds.at(input.name)));
     for (const graph::Output& output : part.program->model().outputs) names.push_back(output.name);
     ModelAnswer got = worker_.ask(number, inputs, names, room, build.layout);
-    Answer answer{std::move(got.result), {}};
+    Answer answer{std::move(got.result), {}, known ? Freshness::kept : Freshness::new_session, worker_.cut_off()};
     for (const NamedArray& one : got.outputs) {
       if (one.type > NamedArray::last_of_models)
-        return {{CallStatus::error, fmt::format("output '{}' is of type {}", one.name, one.descr)}, {}};
+        return {{CallStatus::error, fmt::format("output '{}' is of type {}", one.name, one.descr)}, {}, answer.on};
       answer.outputs.push_back(array_of(one));
     }
     return answer;
@@ -60,16 +64,19 @@ class Station {
     int number;
   };
 
-  CallResult compiled(const Part& part, const Build& build, const graph::Feeds& feeds, bool anew, int& number) {
+  // `known`: whether it was compiled before.
+  CallResult compiled(const Part& part, const Build& build, const graph::Feeds& feeds, bool anew, int& number,
+                      bool& known) {
     std::string key = fmt::format("{} {} {}", part.key, build.threads, build.fixed);
     if (build.fixed)
       for (const auto& shape : shapes_of(part.program->model(), feeds)) key += graph::shape_text(shape);
-    const auto known = std::ranges::find(kept_, key, &Kept::key);
-    if (known != kept_.end() && !anew) {
-      number = known->number;
+    const auto kept = std::ranges::find(kept_, key, &Kept::key);
+    known = kept != kept_.end() && !anew;
+    if (known) {
+      number = kept->number;
       return {};
     }
-    if (known != kept_.end()) drop(known);
+    if (kept != kept_.end()) drop(kept);
     if (kept_.size() >= most_kept) drop(kept_.cbegin());
     CallResult result;
     if (build.fixed) {
@@ -112,16 +119,42 @@ class Workers final : public Runtime {
 
   Answer run(const Part& part, const Build& build, const graph::Feeds& feeds, std::size_t room, Freshness on) override {
     auto& station = stations_[build.level];
-    if (!station || !station->worker().usable() || on == Freshness::new_process)
-      station = std::make_unique<Station>(command_);
+    if (!station || !station->worker().usable()) on = Freshness::new_process;
+    if (on == Freshness::new_process && !start(station))
+      return {{CallStatus::timeout, "the time is over"}, {}, on, true};
     Answer answer = station->run(part, build, feeds, room, on != Freshness::kept);
+    answer.on = std::max(answer.on, on);
     if (station->note()) notes_.emplace(build.level, *station->note());
     return answer;
   }
 
+  void answer_by(std::optional<Clock::time_point> end) override {
+    end_ = end;
+    for (auto& [level, station] : stations_)
+      if (station) station->answer_by(end);
+  }
+
  private:
+  // False where the end comes first.
+  bool start(std::unique_ptr<Station>& station) {
+    WorkerCommand command = command_;
+    const auto left = [this] {
+      return std::chrono::duration_cast<std::chrono::milliseconds>(*end_ - Clock::now()) + std::chrono::milliseconds(1);
+    };
+    if (end_) command.limits.start = std::min(command.limits.start, std::max(left(), std::chrono::milliseconds(1)));
+    try {
+      station = std::make_unique<Station>(command);
+    } catch (const Error&) {
+      if (end_ && Clock::now() >= *end_) return false;
+      throw;
+    }
+    station->answer_by(end_);
+    return true;
+  }
+
   WorkerCommand command_;
   RuntimeInfo info_;
+  std::optional<Clock::time_point> end_;
   std::map<std::string, std::unique_ptr<Station>> stations_;  // by level
   std::map<std::string, std::string> notes_;                  // likewise
 };

@@ -1,6 +1,8 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,8 @@ enum class Freshness : std::uint8_t {
 struct Answer {
   CallResult result;
   std::vector<graph::Array> outputs;
+  Freshness on = Freshness::kept;  // what it was run on, which may be fresher than was asked for
+  bool cut_off = false;            // by answer_by(): nothing is known
 };
 
 // Who runs graphs.
@@ -56,6 +60,8 @@ class Runtime {
     (void)level;
     return {};
   }
+  // Until when answers are waited for, if the limits of calls are later.
+  virtual void answer_by(std::optional<std::chrono::steady_clock::time_point> end) { (void)end; }
   // `room`: bytes that the outputs will hold. Throws Error(no_subject) where it cannot be started any more.
   virtual Answer run(const Part& part, const Build& build, const graph::Feeds& feeds, std::size_t room,
                      Freshness on) = 0;

@@ -102,7 +102,7 @@ ordered_json to_json(const Finding& finding) {
                       {"minimal", finding.smallest.minimal},
                       {"build", {finding.build.level, finding.build.fixed, finding.build.threads}},
                       {"result", to_json(finding.result)},
-                      {"after", texts(finding.after)},
+                      {"after", texts(finding.smallest.after)},
                       {"flaky", finding.flaky},
                       {"reproducer", finding.reproducer.string()}};
   if (finding.place) object["place"] = to_json(*finding.place);
@@ -130,7 +130,7 @@ Finding finding_from_json(const json& object) {
   finding.result = result_from_json(object.at("result"));
   if (object.contains("place")) finding.place = place_from_json(object.at("place"));
   for (const json& text : object.at("after"))
-    finding.after.push_back(graph::problem_from_text(text.get<std::string>()));
+    finding.smallest.after.push_back(graph::problem_from_text(text.get<std::string>()));
   finding.flaky = object.at("flaky").get<bool>();
   finding.reproducer = object.at("reproducer").get<std::string>();
   return finding;

@@ -34,13 +34,12 @@ struct Finding {
   std::uint64_t failures = 0, first_case = 0;
   double seconds_to_first = 0;
   graph::Problem original;
-  Shrunk smallest;
+  Shrunk smallest;  // `after`: what a process must be asked before
   Build build;
   LawResult result;  // of the smallest problem
   std::optional<Place> place;
-  std::vector<graph::Problem> after;  // what a process must be asked before
-  bool flaky = false;                 // shown once, and neither by a fresh process nor by what went before
-  std::set<std::string> also;         // laws
+  bool flaky = false;          // shown once, and neither by a fresh process nor by what went before
+  std::set<std::string> also;  // laws
   // Of failures by other laws that are of the same defect: their keys, and the first wrong tensor as those laws see it, or none.
   std::map<std::string, std::string> others{};
   std::filesystem::path reproducer;    // empty: nowhere
@@ -61,8 +60,9 @@ struct Summary {
   // What runtimes said of the model when they compiled it: "onnxruntime all+PROVIDER", and a line.
   std::map<std::string, std::string> notes{};
   std::vector<Finding> findings;
-  std::uint64_t untold = 0;                      // failures past the most findings that are told apart
-  std::uint64_t slow = 0;                        // runs that passed the time limit, and did not in a fresh process
+  std::uint64_t untold = 0;  // failures past the most findings that are told apart
+  bool cut_short = false;    // the end of the time came while a further problem was asked, which is not counted
+  std::uint64_t slow = 0;    // runs that passed the time limit, and did not in a fresh process
   std::map<std::string, std::uint64_t> skipped;  // problems that the graph itself does not take, by reason
   std::optional<Coverage> coverage{};            // of a campaign that has a folder
 

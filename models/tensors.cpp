@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -42,6 +43,39 @@ std::string npy_bytes(const graph::Array& array) {
 
 void NpzFile::add(std::string_view name, const graph::Array& array) {
   writer_.add(fmt::format("{}.npy", name), npy_bytes(array));
+}
+
+void NpzFile::add(std::span<const graph::Feeds> before, const graph::Feeds& feeds) {
+  for (std::size_t i = 0; i < before.size(); ++i)
+    for (const auto& [name, array] : before[i]) add(fmt::format("before.{}.{}", i, name), array);
+  for (const auto& [name, array] : feeds) add(name, array);
+}
+
+RunsOf runs_from(std::span<const NamedArray> arrays, const graph::Model& model, std::string_view where) {
+  const auto holds = [&](const std::string& name) {
+    return std::ranges::find(arrays, name, &NamedArray::name) != arrays.end();
+  };
+  const auto feeds_of = [&](const std::string& prefix) {
+    graph::Feeds feeds;
+    for (const graph::Input& input : model.inputs) {
+      const auto found = std::ranges::find(arrays, prefix + input.name, &NamedArray::name);
+      if (found == arrays.end())
+        throw usage_error(
+            fmt::format("{} does not hold '{}', an input of the graph beside it", where, prefix + input.name));
+      NamedArray array = *found;
+      array.type = static_cast<NamedArray::Type>(input.type);  // bf16 lies there as uint16
+      feeds.emplace(input.name, array_of(array));
+    }
+    return feeds;
+  };
+  RunsOf runs{{}, feeds_of("")};
+  while (!model.inputs.empty()) {
+    const std::string prefix = fmt::format("before.{}.", runs.before.size());
+    if (std::ranges::none_of(model.inputs, [&](const graph::Input& input) { return holds(prefix + input.name); }))
+      break;
+    runs.before.push_back(feeds_of(prefix));
+  }
+  return runs;
 }
 
 }  // namespace attest::models

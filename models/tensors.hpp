@@ -1,10 +1,12 @@
 #pragma once
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/npz.hpp"
 #include "core/npz_writer.hpp"
-#include "graph/array.hpp"
+#include "graph/program.hpp"
 
 namespace attest::models {
 
@@ -16,10 +18,19 @@ graph::Array array_of(const NamedArray& array);
 // As an .npy; bf16 as uint16.
 std::string npy_bytes(const graph::Array& array);
 
+// Back from what NpzFile::add makes of them, of a graph's inputs. `where` names them in the Error(usage) for one that is missing or of another type.
+struct RunsOf {
+  std::vector<graph::Feeds> before;
+  graph::Feeds feeds;
+};
+RunsOf runs_from(std::span<const NamedArray> arrays, const graph::Model& model, std::string_view where);
+
 // Tensors by name as an .npz that is not compressed; bf16 as uint16.
 class NpzFile {
  public:
   void add(std::string_view name, const graph::Array& array);
+  // Inputs by their names, and those of the runs that must come before as `before.0.NAME`, `before.1.NAME`, ...
+  void add(std::span<const graph::Feeds> before, const graph::Feeds& feeds);
   [[nodiscard]] std::string bytes() const { return writer_.finish(); }
 
  private:

@@ -98,6 +98,12 @@ std::size_t constants_of(const graph::Model& model) {
   return all;
 }
 
+std::string feeds_code(const graph::Feeds& feeds) {
+  std::vector<std::string> all;
+  for (const auto& [name, feed] : feeds) all.push_back(fmt::format("{}: {}", in_quotes(name), array(feed)));
+  return fmt::format("{{{}}}", fmt::join(all, ",\n         "));
+}
+
 bool needs_bfloat16(const models::Exhibit& exhibit) {
   return std::ranges::any_of(exhibit.feeds, [](const auto& feed) { return feed.second.type == Type::bf16; }) ||
          std::ranges::any_of(exhibit.model.constants, [](const auto& one) { return one.second.type == Type::bf16; });
@@ -163,6 +169,8 @@ std::string python_script(const ExportedModel& exported) {
   const models::Exhibit& exhibit = exported.exhibit;
   std::size_t literal_numbers = 0;
   for (const auto& [name, feed] : exhibit.feeds) literal_numbers += static_cast<std::size_t>(feed.size());
+  for (const graph::Feeds& earlier : exhibit.before)
+    for (const auto& [name, feed] : earlier) literal_numbers += static_cast<std::size_t>(feed.size());
   for (const graph::Spread& one : exhibit.expected)
     literal_numbers += 2 * static_cast<std::size_t>(one.reference.size());
   if (literal_numbers > most_literal)
@@ -174,11 +182,15 @@ std::string python_script(const ExportedModel& exported) {
                      "\n";
   code += "# seen: " + ascii_line(entry.reason) + "\n" + sentence_of(exported);
   code += "# graph: " + ascii_line(what_it_is(exported)) + "\n# problem: " + ascii_line(entry.problem) + "\n";
-  std::string body = graph_code(exported) + "feeds = {";
-  for (const auto& [name, feed] : exhibit.feeds)
-    body += fmt::format("{}{}: {}", body.ends_with('{') ? "" : ",\n         ", in_quotes(name), array(feed));
+  std::string body = graph_code(exported);
+  body += fmt::format("feeds = {}\n", feeds_code(exhibit.feeds));
+  std::vector<std::string> before;
+  for (const graph::Feeds& earlier : exhibit.before) before.push_back(feeds_code(earlier));
+  if (!before.empty())
+    body += fmt::format("before = [{}]  # runs that come first: without them it is right\n",
+                        fmt::join(before, ",\n          "));
   body +=
-      "}\n\n# Correct evaluations of this graph lie around these numbers: (where, how far one deviation is). No proof; "
+      "\n# Correct evaluations of this graph lie around these numbers: (where, how far one deviation is). No proof; "
       "none of thousands that were\n"
       "# tried was ten deviations away.\nexpected = {";
   for (std::size_t i = 0; i < exhibit.expected.size(); ++i) {
@@ -193,7 +205,7 @@ std::string python_script(const ExportedModel& exported) {
   }
   body += "}\n\n";
   bool named_numbers = names_infinities(body);
-  const std::string run = run_code(exported.entry);
+  const std::string run = run_code(exported.entry, !exhibit.before.empty());
   if (!run.empty()) {
     body += run;
   } else if (exhibit.got) {

@@ -92,7 +92,7 @@ std::string in_quotes(std::string_view text) {
   return literal + "'";
 }
 
-std::string run_code(const models::Entry& entry) {
+std::string run_code(const models::Entry& entry, bool after_others) {
   if (entry.runtime == "onnxruntime") {
     const ProviderBuild build(entry.build.level);
     const bool other = !build.provider.empty();
@@ -101,13 +101,14 @@ std::string run_code(const models::Entry& entry) {
         "options = onnxruntime.SessionOptions()\n"
         "options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.{}\n"
         "options.intra_op_num_threads, options.log_severity_level = {}, 4  # errors are raised\n"
-        "{}try:\n{}"
+        "{}try:\n{}{}"
         "    got = session.run(list(expected), feeds)\n"
         "except Exception as error:\n"
         "    raise SystemExit(f'refused: {{str(error).strip()}}')\n",
         other ? "import importlib\nimport pkgutil\n" : "", ort_level(build.level), entry.build.threads,
         other ? "options.add_session_config_entry('session.record_ep_graph_assignment_info', '1')\n" : "",
-        session_code(build));
+        session_code(build),
+        after_others ? "    for earlier in before:\n        session.run(list(expected), earlier)\n" : "");
   }
   if (entry.runtime == "openvino")
     return fmt::format(
@@ -117,12 +118,14 @@ std::string run_code(const models::Entry& entry) {
         "try:\n"
         "    compiled = core.compile_model(core.read_model(model=model, weights=b''), 'CPU', {{\n"
         "        hint.execution_mode: hint.ExecutionMode.{}, inference_num_threads: {}}})\n"
-        "    results = compiled.create_infer_request().infer(feeds)\n"
+        "    request = compiled.create_infer_request()\n{}"
+        "    results = request.infer(feeds)\n"
         "except Exception as error:\n"
         "    raise SystemExit(f'refused: {{str(error).strip()}}')\n"
         "places = {{name: port for port in compiled.outputs for name in port.get_names()}}\n"
         "got = [results[places[name]] for name in expected]\n",
-        entry.build.level == "accuracy" ? "ACCURACY" : "PERFORMANCE", std::max(entry.build.threads, 1));
+        entry.build.level == "accuracy" ? "ACCURACY" : "PERFORMANCE", std::max(entry.build.threads, 1),
+        after_others ? "    for earlier in before:\n        request.infer(earlier)\n" : "");
   return {};
 }
 

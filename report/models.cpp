@@ -113,6 +113,7 @@ std::string condition_text(const Finding& finding) {
 std::string rerun(const Summary& summary, const Finding& finding) {
   if (finding.flaky) return {};
   if (!finding.reproducer.empty()) return "attest replay " + shell_quoted(finding.reproducer.string());
+  if (!finding.smallest.after.empty()) return {};  // no line says what comes before
   return fmt::format("attest check {} --on {}{} --problem {}", shell_quoted(summary.model.string()),
                      shell_quoted(finding.on + ":" + finding.build.level),
                      summary.policy == "literal" ? "" : " --policy " + summary.policy,
@@ -126,13 +127,13 @@ std::string finding_text(const Summary& summary, const Finding& finding, std::si
     return text + (finding.place ? ", first wrong: " + printable(finding.place->tensor) : std::string()) + "\n";
   text += fmt::format(", first in case {} after {}\n", grouped(finding.first_case), duration(finding.seconds_to_first));
   text += row("problem", to_text(finding.smallest.problem));
-  for (const graph::Problem& before : finding.after) text += row("after", to_text(before));
+  for (const graph::Problem& before : finding.smallest.after) text += row("after", to_text(before));
   text += row("witness", finding.result.reason);
   text +=
       row("builds",
           fmt::format("{}{}", fmt::join(finding.levels, ", "),
                       finding.passing.empty() ? "" : fmt::format("; passes at {}", fmt::join(finding.passing, ", "))));
-  if (!finding.flaky && finding.after.empty())
+  if (!finding.flaky)
     text +=
         row("size", fmt::format("{} after {}", finding.smallest.minimal ? "no change makes it simpler" : "not minimal",
                                 counted(static_cast<std::uint64_t>(finding.smallest.calls), "problem")));
@@ -225,6 +226,7 @@ std::string summary_text(const Summary& summary) {
     text +=
         fmt::format("  skipped, as the graph does not take them: {}{}\n", most_frequent(summary.skipped),
                     summary.skipped.size() > 1 ? fmt::format(", and {} more reasons", summary.skipped.size() - 1) : "");
+  if (summary.cut_short) text += "  cut short by the end of the time: one further problem, of which nothing is known\n";
   if (summary.slow > 0)
     text += fmt::format("  slow: {} passed the time limit, and not when asked once more of a fresh process\n",
                         counted(summary.slow, "run"));
@@ -296,7 +298,7 @@ ordered_json json_of(const Summary& summary, const Finding& finding) {
                       {"failing_elsewhere", finding.condition->counts.failing_elsewhere},
                       {"elsewhere", finding.condition->counts.elsewhere}};
   for (const models::Picture& picture : finding.result.pictures) object["where"].push_back(to_json(picture));
-  for (const graph::Problem& before : finding.after) object["after"].push_back(to_text(before));
+  for (const graph::Problem& before : finding.smallest.after) object["after"].push_back(to_text(before));
   object["reproducer"] = finding.reproducer.string();
   object["rerun"] = rerun(summary, finding);
   return object;
@@ -326,6 +328,7 @@ ordered_json summary_json(const Summary& summary) {
   for (const Finding& finding : summary.findings) object["findings"].push_back(json_of(summary, finding));
   object["untold"] = summary.untold;
   object["slow"] = summary.slow;
+  object["cut_short"] = summary.cut_short;
   object["skipped"] = summary.skipped;
   object["exit"] = static_cast<int>(summary.exit());
   return object;

@@ -243,8 +243,7 @@ json parse_foreign(std::string_view text) {
   return parse_json_or_discard(text, deepest);
 }
 
-std::string one_line(std::string_view text) {
-  constexpr std::size_t most = 400;
+std::string one_line(std::string_view text, std::size_t most) {
   std::string line(text.substr(0, most));
   std::replace_if(
       line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }, ' ');

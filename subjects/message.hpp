@@ -48,6 +48,6 @@ struct ReceivedCall {
 nlohmann::json parse_foreign(std::string_view text);
 
 // One line of printable ASCII, cut to a length that fits a report.
-std::string one_line(std::string_view text);
+std::string one_line(std::string_view text, std::size_t most = 400);
 
 }  // namespace attest

@@ -17,9 +17,10 @@ std::string excerpt(std::string_view line) { return "'" + one_line(line.substr(0
 
 json field_of(const json& message, const char* key) { return message.value(key, json()); }
 
-std::string text_of(const json& message, const char* key) {
+std::string text_of(const json& message, const char* key, std::size_t most = 400) {
   const auto found = message.find(key);
-  return found != message.end() && found->is_string() ? one_line(found->get_ref<const std::string&>()) : std::string();
+  return found != message.end() && found->is_string() ? one_line(found->get_ref<const std::string&>(), most)
+                                                      : std::string();
 }
 
 Offer read_offer(const json& subject) {
@@ -100,7 +101,8 @@ RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t in
     return nonsense("the status " + one_line(json_text(status)) + ", which is none of ok, unsupported and error");
   answer.result.elapsed_ns = field("ns").is_number_unsigned() ? nanoseconds(field("ns").get<std::uint64_t>()) : 0;
   if (answer.result.status == CallStatus::done) return answer;
-  answer.result.message = text_of(reply, "text");
+  constexpr std::size_t longest_message = std::size_t{1} << 14;  // of runtimes, whole: what is longer is a flood
+  answer.result.message = text_of(reply, "text", longest_message);
   if (answer.result.message.empty())
     answer.result.message =
         answer.result.status == CallStatus::error ? "an error without a message" : "no reason given";

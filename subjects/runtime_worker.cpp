@@ -86,11 +86,22 @@ CallResult RuntimeWorker::load(std::string_view bytes, const ModelBuild& build, 
       "\n",
       protocol_version, trip_, json_word(info_.name), limit.count(), arena.size(), model, bytes.size(),
       json_word(build.build), build.threads);
-  CallResult result = connection_->exchange(request, trip_, limit);
+  CallResult result = exchange(request, limit);
   note_.clear();
   if (result.status == CallStatus::done)
     if (const json note = parse_foreign(connection_->line()).value("note", json()); note.is_string())
       note_ = one_line(note.get_ref<const std::string&>());
+  return result;
+}
+
+CallResult RuntimeWorker::exchange(const std::string& request, std::chrono::milliseconds limit) {
+  std::chrono::milliseconds within = limit;
+  if (end_) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end_ - std::chrono::steady_clock::now());
+    within = std::clamp(left, std::chrono::milliseconds(1), limit);
+  }
+  CallResult result = connection_->exchange(request, trip_, within);
+  cut_off_ = within < limit && result.status == CallStatus::timeout;
   return result;
 }
 
@@ -132,7 +143,7 @@ ModelAnswer RuntimeWorker::ask(int model, std::span<const NamedArray> inputs, st
       protocol_version, trip_, json_word(info_.name), command_.limits.call.count(), arena.size(), model, feeds,
       json_text(json(std::vector<std::string>(outputs.begin(), outputs.end()))), at, room);
   ModelAnswer answer;
-  answer.result = connection_->exchange(request, trip_, command_.limits.call);
+  answer.result = exchange(request, command_.limits.call);
   if (answer.result.status != CallStatus::done) return answer;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::byte* const from = arena.data() + begins[i];

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -53,8 +54,13 @@ class RuntimeWorker {
   ModelAnswer ask(int model, std::span<const NamedArray> inputs, std::span<const std::string> outputs, std::size_t room,
                   InputLayout layout = InputLayout::packed);
   void unload(int model);
+  // Until when answers are waited for, if the limits of calls are later; and whether that ended the last request before its own limit did.
+  void answer_by(std::optional<std::chrono::steady_clock::time_point> end) { end_ = end; }
+  [[nodiscard]] bool cut_off() const noexcept { return cut_off_; }
 
  private:
+  CallResult exchange(const std::string& request, std::chrono::milliseconds limit);
+
   std::vector<NamedArray> outputs_of(std::string_view line, std::span<const std::string> names) const;
 
   WorkerCommand command_;
@@ -63,6 +69,8 @@ class RuntimeWorker {
   std::string note_;
   std::int64_t trip_ = 0;
   int models_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> end_;
+  bool cut_off_ = false;
 };
 
 }  // namespace attest

@@ -285,6 +285,50 @@ class Model(Cli):
         self.assertRegex(reason, r"\(Reshape\): .*\d")
         self.assertIn(reason, done.stdout)
 
+    def test_what_a_runtime_says_is_told_whole(self):
+        said = "at the beginning " + "of a message that is long " * 40 + "the end"
+        summary, done = self.summary("check", "norm.onnx", "--on", self.runtime(f"raise ValueError('{said}')") + ":other", "--property", "spread", "--cases", 1, status=1)
+        self.assertIn("ValueError: " + said, summary["findings"][0]["reason"])
+        self.assertIn(said, done.stdout)
+
+    def test_what_only_the_history_of_a_part_shows(self):
+        """A part by itself answers wrongly where the same shapes came before; the whole never does."""
+        body = "got[0] = got[0] + (1 if 'ids' not in feeds and asked.count(asked[-1]) > 1 else 0)"
+        summary, done = self.summary("check", "encoder.onnx", "--on", self.runtime(body) + ":other", "--corpus", "corpus", "--cases", 80, "--property", "proven-bound",
+                                     "--constrain", "size.length=1..3 size.batch=1..2", "--shrink-budget", 60, status=1)
+        [finding] = summary["findings"]
+        self.assertEqual((finding["key"], finding["verdict"], len(finding["after"])), ("proven-bound/fail/finite", "fail", 1))
+        self.assertTrue(finding["place"]["segment"])
+        self.assertIn("after", done.stdout)
+        self.assertEqual(self.attest("replay", "corpus").returncode, 0)
+        [file] = self.cwd.glob("corpus/*/*.json")
+        import numpy as np
+        beside = np.load(file.with_suffix(".npz"))
+        inputs = {name for name in beside.files if not name.startswith("before.")} - {"got", "expected"}
+        self.assertEqual({name for name in beside.files if name.startswith("before.")}, {f"before.0.{name}" for name in inputs})
+        self.assertEqual(self.attest("export", file, "--to", "npz", "-o", "all.npz").returncode, 0)
+        self.assertLessEqual({"ids", "mask", "before.0.ids", "before.0.mask"}, set(np.load(self.cwd / "all.npz").files))
+        done = self.attest("export", file, "--to", "python", "-o", "script.py")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("\nbefore = [{", (self.cwd / "script.py").read_text())
+        shown = subprocess.run([sys.executable, self.cwd / "script.py"], capture_output=True, text=True)
+        self.assertRegex(shown.stdout, r"deviations", shown.stderr)
+        done = self.attest("export", file, "--to", "onnx", "-o", "graphs")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("1 earlier call alone", done.stderr)
+
+    def test_who_promises_16_bits_may_store_less(self):
+        """Weights or inputs alone in 16 bits, float32 between: what saturates or is rounded there leads elsewhere than the members go."""
+        shutil.copy(ROOT / "tests" / "subjects" / "scripts" / "stores_less.py", self.cwd)
+        for model, kind, problem in (
+                ("encoder", "f16", "size.batch=2 size.length=2 values.ids=any values.mask=few seed=5796301495839998141"),
+                ("attention-both", "bf16", "size.batch=7 size.dim_v=4 size.heads=1 size.keys=29 size.queries=1 values.k=far values.mask=large values.q=large "
+                                           "values.v=sparse seed=14855941883923404594")):
+            for what in ("inputs", "weights", "both"):
+                self.summary("check", f"{model}.onnx", "--on", f"stores_less.py:{kind}-{what}", "--policy", f"run={kind}", "--problem", problem, status=0)
+            summary, _ = self.summary("check", f"{model}.onnx", "--on", f"stores_less.py:{kind}-eight", "--policy", f"run={kind}", "--cases", 40, status=1)
+            self.assertEqual(summary["findings"][0]["law"], "spread")
+
     def test_a_campaign_that_is_killed_goes_on(self):
         words = ("fuzz", "cross-encoder.onnx", "--on", "leaky.py", "--seed", 3, "--jobs", 1, "--constrain", "size.length=1..6", "--cases", 24)
         whole, _ = self.summary(*words, "-o", "whole", status=1)

@@ -11,6 +11,7 @@
 #include "graph/raw.hpp"
 #include "graph/read.hpp"
 #include "models/effort.hpp"
+#include "models/exhibit.hpp"
 #include "models/replay.hpp"
 #include "tests/engine/temporary_folder.hpp"
 #include "tests/graph/draw.hpp"
@@ -123,13 +124,12 @@ TEST_F(Campaigns, TellDefectsApartByPlace) {
   EXPECT_EQ(summary.findings.size(), 2u);
 }
 
-// Wrong from the third problem on that a process is asked: a fresh one is right, and one that was asked two others is not.
+// Wrong from the third shape on that the model is asked: a fresh process is right, and one that was asked two others is not.
 TEST_F(Campaigns, FindWhatOnlyAHistoryShows) {
   auto runtime = std::make_unique<Planted>();
-  Planted* const own = runtime.get();
   std::set<std::string> shapes;
-  runtime->after = [own, shapes](const Part& asked, const Build& build, const graph::Feeds& feeds, Freshness on,
-                                 Answer& answer) mutable {
+  runtime->after = [shapes](const Part& asked, const Build& build, const graph::Feeds& feeds, Freshness on,
+                            Answer& answer) mutable {
     if (build.level != "faulty" || asked.program->model().outputs.size() != 2) return;
     if (on != Freshness::kept) shapes.clear();
     shapes.insert(graph::shape_text(feeds.at("ids").shape));
@@ -141,10 +141,92 @@ TEST_F(Campaigns, FindWhatOnlyAHistoryShows) {
   ASSERT_EQ(summary.findings.size(), 1u);
   const Finding& finding = summary.findings[0];
   EXPECT_FALSE(finding.flaky);
-  EXPECT_EQ(finding.after.size(), 2u);
-  EXPECT_EQ(finding.smallest.problem, finding.original);
+  ASSERT_EQ(finding.smallest.after.size(), 2u);
+  EXPECT_TRUE(finding.smallest.minimal);
+  Index tokens = 0;  // three shapes that differ: 1 x 1, 1 x 2, and 2 x 1 or 1 x 3
+  for (const graph::Problem& one : {finding.smallest.problem, finding.smallest.after[0], finding.smallest.after[1]})
+    tokens += one.sizes.at("batch") * one.sizes.at("length");
+  EXPECT_LE(tokens, 6);
+  EXPECT_FALSE(finding.place);  // no part of it fails
   EXPECT_EQ(read_entry(finding.reproducer).after.size(), 2u);
-  (void)own;
+  EXPECT_EQ(finding.passing, (std::set<std::string>{"sound"}));
+}
+
+// Answers by the shapes of what is asked for, each graph by itself, what it answered when they came first: `which` graphs do.
+std::function<void(const Part&, const Build&, const graph::Feeds&, Freshness, Answer&)> stale(
+    std::function<bool(const Part&)> which) {
+  using Answers = std::map<std::string, std::vector<graph::Array>>;
+  return [which = std::move(which), kept = std::map<std::uint64_t, Answers>()](
+             const Part& asked, const Build& build, const graph::Feeds& feeds, Freshness on, Answer& answer) mutable {
+    if (build.level != "faulty") return;
+    if (on == Freshness::new_process) kept.clear();
+    if (on == Freshness::new_session) kept[asked.key].clear();
+    std::string shapes;
+    for (const auto& [name, array] : feeds) shapes += graph::shape_text(array.shape);
+    if (which(asked)) answer.outputs = kept[asked.key].emplace(shapes, answer.outputs).first->second;
+  };
+}
+
+// The whole is right; a part by itself answers what it was asked before, seldom and long ago.
+TEST_F(Campaigns, FindWhatTheHistoryOfAPartShows) {
+  const auto is_part = [](const Part& asked) {
+    return !asked.program->model().inputs.empty() && asked.program->model().inputs[0].name != "ids";
+  };
+  auto runtime = std::make_unique<Planted>();
+  runtime->after = stale(is_part);
+  engine::write_file(model_file, part.file);
+  options.corpus = folder.path() / "corpus";
+  const Summary summary = run(std::move(runtime), 160);
+  ASSERT_GE(summary.findings.size(), 1u);
+  for (const Finding& finding : summary.findings) {
+    EXPECT_EQ(finding.key, "proven-bound/fail/finite");
+    EXPECT_FALSE(finding.flaky) << finding.result.reason;
+    ASSERT_EQ(finding.smallest.after.size(), 1u);
+    EXPECT_TRUE(finding.smallest.minimal);
+    EXPECT_LE(finding.smallest.problem.sizes.at("batch") * finding.smallest.problem.sizes.at("length"), 2);
+    ASSERT_TRUE(finding.place && finding.place->segment);
+    EXPECT_EQ(finding.place->segment->before.size(), 1u);
+
+    // It is kept whole: replayed, shrunk again, and handed on with what comes before.
+    const Resolvers resolvers{[](const Entry& entry) { return engine::read_file(entry.model, 1 << 22); },
+                              [&](const Entry&) -> std::unique_ptr<Runtime> {
+                                auto again = std::make_unique<Planted>();
+                                again->after = stale(is_part);
+                                return again;
+                              }};
+    EXPECT_EQ(replay_entry(finding.reproducer, resolvers, false).outcome, Outcome::as_expected);
+    const ShrunkEntry shrunk = shrink_entry(finding.reproducer, resolvers, 1000, options.corpus);
+    EXPECT_TRUE(shrunk.fails) << shrunk.sentence;
+    EXPECT_EQ(shrunk.entry.after.size(), 1u);
+    const Entry entry = read_entry(finding.reproducer);
+    const auto asked = resolvers.runtime(entry);
+    const auto exhibit = segment_of(finding.reproducer, entry, asked.get());
+    ASSERT_TRUE(exhibit && exhibit->got);
+    ASSERT_EQ(exhibit->before.size(), 1u);
+    for (const auto& [name, array] : finding.place->segment->before[0])
+      EXPECT_EQ(exhibit->before[0].at(name).floats, array.floats);
+    EXPECT_NE(exhibit->got->at(0).floats, exhibit->expected[0].reference.floats);
+    EXPECT_EQ(whole_of(entry, part, nullptr).before.size(), 1u);
+  }
+}
+
+// Of a failure by `spread` each tensor is asked after the same calls.
+TEST_F(Campaigns, PlaceWhatOnlyAHistoryShows) {
+  auto runtime = std::make_unique<Planted>();
+  runtime->after = stale([](const Part& asked) {
+    return std::ranges::any_of(asked.program->model().nodes, [](const graph::Node& node) { return node.op == "Erf"; });
+  });
+  options.corpus = folder.path() / "corpus";
+  options.further = 0;
+  options.law_glob = "spread";
+  const Summary summary = run(std::move(runtime), 40);
+  ASSERT_EQ(summary.findings.size(), 1u);
+  const Finding& finding = summary.findings[0];
+  EXPECT_EQ(finding.smallest.after.size(), 1u);
+  ASSERT_TRUE(finding.place && finding.place->segment);
+  EXPECT_EQ(finding.place->op, "Erf");
+  EXPECT_EQ(finding.place->segment->nodes.size(), 1u);
+  EXPECT_EQ(finding.place->segment->before.size(), 1u);
 }
 
 // A model that was compiled for a single token first is wrong for all longer ones: `history` compiles anew on the way.
@@ -165,7 +247,7 @@ TEST_F(Campaigns, FindWhatAFirstProblemLeavesBehind) {
   ASSERT_GE(summary.findings.size(), 1u);
   for (const Finding& finding : summary.findings) {
     EXPECT_FALSE(finding.flaky) << finding.result.reason;
-    EXPECT_EQ(finding.after.size(), 1u);
+    EXPECT_EQ(finding.smallest.after.size(), 1u);
   }
 }
 
@@ -179,14 +261,14 @@ TEST_F(Campaigns, FindWhatALawLeavesBehind) {
     const auto& constants = asked.program->model().constants;
     const bool in_file = std::ranges::any_of(constants, [](const auto& one) { return is_floating(one.second.type); });
     if (build.level != "faulty" || in_file) return;
-    if (++given > 1) answer.outputs[0].floats[0] += 1;
+    if (++given > 1 && !answer.outputs[0].floats.empty()) answer.outputs[0].floats[0] += 1;
   };
   options.corpus = folder.path() / "corpus";
   options.law_glob = "constants-as-inputs";
   const Summary summary = run(std::move(runtime), 6);
   ASSERT_EQ(summary.findings.size(), 1u);
   EXPECT_FALSE(summary.findings[0].flaky) << summary.findings[0].result.reason;
-  EXPECT_EQ(summary.findings[0].after.size(), 1u);
+  EXPECT_EQ(summary.findings[0].smallest.after.size(), 1u);
 }
 
 // What nothing repeats is told once, however often it shows.
@@ -371,6 +453,57 @@ TEST_F(Pinned, AShapeThatTheRuntimeGetsWrong) {
   ASSERT_TRUE(summary.findings[0].place);
   EXPECT_EQ(summary.findings[0].place->op, "Shape");
   EXPECT_FALSE(summary.findings[0].place->explains);
+}
+
+// What the end of the time cuts off is no result; what was seen before it is told.
+TEST_F(Campaigns, SayWhatTheEndCutsShort) {
+  constexpr double hours = 1e4;  // the runtime says when it is over
+  options.seconds = hours;
+  options.further = 0;
+  auto runtime = std::make_unique<Planted>();
+  runtime->after = [runs = 0](const Part&, const Build&, const graph::Feeds&, Freshness, Answer& answer) mutable {
+    answer.cut_off = ++runs >= 5;
+  };
+  Summary summary = run(std::move(runtime), 20);
+  EXPECT_TRUE(planted->until);
+  EXPECT_TRUE(summary.cut_short);
+  EXPECT_EQ(summary.cases, 2u);
+  EXPECT_TRUE(summary.findings.empty());
+  EXPECT_EQ(summary.laws.at("spread").kinds.at(VerdictKind::pass), 4u);
+
+  runtime = planting("batch-leak");
+  runtime->after = [](const Part&, const Build& build, const graph::Feeds&, Freshness on, Answer& answer) {
+    answer.cut_off = build.level == "faulty" && on == Freshness::new_process;
+  };
+  summary = run(std::move(runtime), 20);
+  ASSERT_EQ(summary.findings.size(), 1u);
+  EXPECT_FALSE(summary.findings[0].flaky);
+  EXPECT_FALSE(summary.findings[0].smallest.minimal);
+  EXPECT_EQ(summary.findings[0].smallest.problem, summary.findings[0].original);
+  EXPECT_FALSE(summary.findings[0].result.reason.empty());
+
+  // A time limit that nobody could confirm is none.
+  runtime = std::make_unique<Planted>();
+  runtime->before = [](const Part&, const Build& build, const graph::Feeds&, Freshness on) {
+    const bool hangs = build.level == "faulty" && on == Freshness::kept;
+    return hangs ? CallResult{CallStatus::timeout, "no answer within 10 s"} : CallResult{};
+  };
+  runtime->after = [](const Part&, const Build&, const graph::Feeds&, Freshness on, Answer& answer) {
+    answer.cut_off = on == Freshness::new_process;
+  };
+  summary = run(std::move(runtime), 20);
+  EXPECT_TRUE(summary.findings.empty());
+  EXPECT_TRUE(summary.cut_short);
+  EXPECT_EQ(summary.slow, 0u);
+}
+
+TEST(Cases, StopWhereTheyAreTold) {
+  const Part part = part_of_model(graph::test::model("encoder"));
+  const graph::Family family(*part.program);
+  int asked = 0;
+  Case one(part, family.feeds(family.of_length(2)), {}, 1, [&asked] { return ++asked > 3; });
+  EXPECT_THROW(one.room(), graph::Stopped);
+  EXPECT_EQ(asked, 4);
 }
 
 // A limit that a busy machine passes is no finding; one that a fresh process passes, too, is.

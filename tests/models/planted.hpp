@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <string>
@@ -45,6 +46,8 @@ class Planted final : public Runtime {
     return answer;
   }
 
+  void answer_by(std::optional<std::chrono::steady_clock::time_point> end) override { until = end; }
+  std::optional<std::chrono::steady_clock::time_point> until;
   std::function<CallResult(const Part&, const Build&, const graph::Feeds&, Freshness)> before;
   std::function<void(const Part&, const Build&, const graph::Feeds&, Freshness, Answer&)> after;
   void take_layouts(std::vector<InputLayout> layouts) { info_.layouts = std::move(layouts); }

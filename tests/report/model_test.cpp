@@ -206,6 +206,35 @@ TEST(ModelExport, SaysWhatIsProvenAndNamesEveryType) {
   EXPECT_NE(draft().find("is bounded, by proof"), std::string::npos);
 }
 
+// What fails after other calls alone is handed on with them.
+TEST(ModelExport, CarriesWhatMustComeBefore) {
+  graph::test::File f;
+  f.inputs = {{"x", graph::Type::f32, {"n"}}};
+  f("Relu", {"x"}, {}, "y");
+  f.outputs = {"y"};
+  const models::Part part = models::part_of_model(graph::read_model(f.bytes(), "m"));
+  models::Entry entry;
+  entry.build.level = "all";
+  entry.policy = "literal";
+  entry.law = "spread";
+  entry.key = "spread/fail/finite";
+  entry.problem = "size.n=2 values.x=normal seed=1";
+  for (const char* const runtime : {"onnxruntime", "openvino"}) {
+    entry.runtime = runtime;
+    entry.after.clear();
+    EXPECT_EQ(python_script({entry, whole_of(entry, part, nullptr), "m.onnx"}).find("before"), std::string::npos);
+    entry.after = {"size.n=1 values.x=integers seed=2", "size.n=3 values.x=normal seed=3"};
+    const models::Exhibit exhibit = whole_of(entry, part, nullptr);
+    ASSERT_EQ(exhibit.before.size(), 2u);
+    EXPECT_EQ(exhibit.before[1].at("x").shape, (std::vector<Index>{3}));
+    const std::string script = python_script({entry, exhibit, "m.onnx"});
+    EXPECT_EQ(count(script, "'x': np.array("), 3u);
+    const auto earlier = script.find("for earlier in before"),
+               asked = script.find(", feeds)") + script.find("infer(feeds)") + 1;
+    EXPECT_LT(earlier, asked) << script;
+  }
+}
+
 // A script asks the provider of a build, with what was handed over to it, and no other in its place.
 TEST(ModelExport, AsksTheProviderOfABuild) {
   models::Entry entry;

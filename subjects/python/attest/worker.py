@@ -20,6 +20,7 @@ from . import function, mailbox, models, nursery
 from .protocol import CALLS, VERSION, Arena, Broken, Refused, Unsupported
 
 LONGEST_TRACEBACK = 1 << 16
+LONGEST_MESSAGE = 1 << 14  # of what a kernel or a runtime says of a call: whole, but for a flood
 ORPHAN_GRACE = 5.0  # seconds past the caller's own limit after which a forgotten worker ends itself
 
 # Adapters that a message names, which is cut where it is too long.
@@ -142,14 +143,14 @@ def load_adapter(prefix, name):
         raise LoadError(f"{prefix}:{name} cannot be started: {one_line(error)}", logged=True) from None
 
 
-def one_line(error):
+def one_line(error, most=400):
     """`ValueError: what it says`."""
-    text = ascii_line(str(error))
+    text = ascii_line(str(error), most)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def ascii_line(text):
-    return " ".join(text.split())[:400].encode("ascii", "backslashreplace").decode()
+def ascii_line(text, most=400):
+    return " ".join(text.split())[:most].encode("ascii", "backslashreplace").decode()
 
 
 def place(error, near):
@@ -182,11 +183,11 @@ def run_call(subject, read, told):
 def what_went_wrong(subject, error):
     """The status and what else the answer says of a call that raised."""
     if isinstance(error, Unsupported):
-        return "unsupported", {"text": ascii_line(str(error)) or "no reason given"}
+        return "unsupported", {"text": ascii_line(str(error), LONGEST_MESSAGE) or "no reason given"}
     if isinstance(error, Refused):
-        return "error", {"text": ascii_line(str(error)) or "refused"}
+        return "error", {"text": ascii_line(str(error), LONGEST_MESSAGE) or "refused"}
     lines = "".join(traceback.format_exception(error))[-LONGEST_TRACEBACK:]
-    said = {"text": one_line(error), "at": place(error, getattr(subject, "folder", None)),
+    said = {"text": one_line(error, LONGEST_MESSAGE), "at": place(error, getattr(subject, "folder", None)),
             "traceback": lines.encode("utf-8", "backslashreplace").decode()}  # no half of a pair
     return "error", said | ({"ends": True} if isinstance(error, Broken) else {})
 
