@@ -7,6 +7,7 @@
 #include "engine/attempt.hpp"
 #include "engine/bucket.hpp"
 #include "engine/instance.hpp"
+#include "engine/processor.hpp"
 #include "engine/stream.hpp"
 #include "properties/property.hpp"
 
