@@ -70,6 +70,7 @@ void read_domain(const Settings& settings, engine::CampaignOptions& options) {
   if (const auto known = settings.text("known")) {
     options.known = engine::known_buckets(*known);
     options.known_defects = engine::known_defects(*known);
+    options.known_entries = engine::known_entries(*known);
   }
 }
 

@@ -389,6 +389,7 @@ class Campaign {
     Inquiry inquiry(stations_[0], op_, *closing_);
     summary_.defects = cluster(summary_.findings,
                                summary_.interrupted ? Evidences{table_, buckets} : inquiry.evidences(table_, buckets));
+    mark_known(summary_, options_.known_entries, supports_);
     for (const Defect& defect : summary_.defects) note_predicate(defect);
     for (Defect& defect : summary_.defects)
       if (!defect.known && !summary_.interrupted)

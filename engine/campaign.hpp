@@ -45,7 +45,9 @@ struct CampaignOptions {
   std::shared_ptr<const oracle::Calibration> calibration;  // null: shipped with attest
   std::set<std::string> known;                             // buckets that are counted and do not fail the run
   std::vector<KnownDefect> known_defects;                  // what they come down to, as earlier campaigns learned it
-  bool avoid = true;                                       // draw outside what is understood (avoid.hpp)
+  std::vector<Entry>
+      known_entries;  // failures of that corpus, which tell defects of this campaign by law and condition
+  bool avoid = true;  // draw outside what is understood (avoid.hpp)
   ShrinkBudget shrink;
   bool continue_after_failure = true;
   Shard shard;
