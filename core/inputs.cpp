@@ -260,19 +260,19 @@ Inputs materialise(const Problem& problem) {
   return inputs;
 }
 
-Tensor make_out(const Problem& problem) {
+Tensor make_out(const Problem& problem, std::uint64_t fence) {
   const std::array<Index, 4> shape{problem.b, problem.hq, problem.lq, problem.dv};
   const Placement placement = place(problem.out_layout, shape);
   Tensor out = Tensor::to_be_written(dtype_of(problem.dtype), shape, placement.strides, placement.base_offset);
-  out.poison();
+  out.poison(fence);
   return out;
 }
 
-Tensor make_lse(const Problem& problem) {
+Tensor make_lse(const Problem& problem, std::uint64_t fence) {
   if (problem.lse == LseOutput::none) return {};
   const Index shape[] = {problem.b, problem.hq, problem.lq};
   Tensor lse(problem.lse == LseOutput::f64 ? DType::f64 : DType::f32, shape);
-  lse.poison();
+  lse.poison(fence);
   return lse;
 }
 

@@ -47,9 +47,10 @@ struct Inputs : CallOptions {
 // Values from (seed, tensor, origin + index), without libm: the same bits everywhere. Throws what validate() throws.
 Inputs materialise(const Problem& problem);
 
-// Poisoned output tensors in the problem's layout.
-Tensor make_out(const Problem& problem);
-Tensor make_lse(const Problem& problem);  // absent if the problem asks for none
+// Poisoned output tensors in the problem's layout; `fence`: what guards and gaps hold (core/tensor.hpp).
+Tensor make_out(const Problem& problem, std::uint64_t fence = Tensor::plain_fence);
+Tensor make_lse(const Problem& problem,
+                std::uint64_t fence = Tensor::plain_fence);  // absent if the problem asks for none
 
 // Keys [first, last) that causality and windows leave to query row `row` of `rows` in a sample of `length` keys. `call` is a
 // Problem or CallOptions. Windows may be as wide as the type: nothing is added to them that could wrap.

@@ -84,28 +84,48 @@ inline void fill_elements(const Nest& nest, std::size_t width, std::byte* first,
   }
 }
 
-// Whether all bytes are still 0xFF.
-inline bool untouched(const std::byte* from, std::size_t count) noexcept {
-  constexpr std::uint64_t full = ~std::uint64_t{0};
-  std::uint64_t all = full, word = 0;
-  for (; count >= sizeof word; from += sizeof word, count -= sizeof word) {
-    std::memcpy(&word, from, sizeof word);
-    all &= word;
+// What guards and gaps hold: the eight bytes of a word, over and over from where the memory of a tensor begins.
+struct Fence {
+  std::uint64_t word;
+  const std::byte* origin;
+
+  // The word as it lies from an address on.
+  [[nodiscard]] std::uint64_t from(const std::byte* at) const noexcept {
+    const std::uint64_t twice[2] = {word, word};
+    std::uint64_t turned = 0;
+    std::memcpy(&turned,
+                reinterpret_cast<const std::byte*>(twice) + static_cast<std::size_t>(at - origin) % sizeof word,
+                sizeof turned);
+    return turned;
   }
-  word = full;
-  std::memcpy(&word, from, count);
-  return (all & word) == full;
-}
-inline bool untouched(std::span<const std::byte> bytes) noexcept { return untouched(bytes.data(), bytes.size()); }
+  void fill(std::byte* at, std::size_t count) const noexcept {
+    const std::uint64_t bits = from(at);
+    for (; count >= sizeof bits; at += sizeof bits, count -= sizeof bits) std::memcpy(at, &bits, sizeof bits);
+    std::memcpy(at, &bits, count);
+  }
+  // Whether all bytes still hold it.
+  [[nodiscard]] bool stands(const std::byte* at, std::size_t count) const noexcept {
+    const std::uint64_t bits = from(at);
+    std::uint64_t differs = 0, now = 0;
+    for (; count >= sizeof now; at += sizeof now, count -= sizeof now) {
+      std::memcpy(&now, at, sizeof now);
+      differs |= now ^ bits;
+    }
+    now = bits;
+    std::memcpy(&now, at, count);
+    return (differs | (now ^ bits)) == 0;
+  }
+};
 
 // The same of what lies between the elements of a nest that lie `apart`.
-inline bool gaps_untouched(const Nest& nest, std::size_t axes, std::size_t width, const std::byte* first) noexcept {
+inline bool gaps_stand(const Fence& fence, const Nest& nest, std::size_t axes, std::size_t width,
+                       const std::byte* first) noexcept {
   if (axes == 0 || (axes == 1 && nest.stride[0] == 1)) return true;
   const Index stride = nest.stride[axes - 1] * static_cast<Index>(width),
               inner = nest.span(axes - 1) * static_cast<Index>(width);
   for (Index n = 0; n < nest.extent[axes - 1]; ++n, first += stride) {
-    if (!gaps_untouched(nest, axes - 1, width, first)) return false;
-    if (n + 1 < nest.extent[axes - 1] && !untouched(first + inner, static_cast<std::size_t>(stride - inner)))
+    if (!gaps_stand(fence, nest, axes - 1, width, first)) return false;
+    if (n + 1 < nest.extent[axes - 1] && !fence.stands(first + inner, static_cast<std::size_t>(stride - inner)))
       return false;
   }
   return true;

@@ -256,7 +256,8 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   const MemoryParts& all = block_->parts;
   bool repeats = false;  // elements that lie in one place leave others without one
   for (std::size_t axis = 0; axis < shape.size(); ++axis) repeats |= shape[axis] > 1 && strides[axis] == 0;
-  if (unset && !repeats && all.count == 1 && static_cast<std::size_t>(block_->size()) * width == elements) {
+  block_->dense = !repeats && all.count == 1 && static_cast<std::size_t>(block_->size()) * width == elements;
+  if (unset && block_->dense) {
     std::memset(all.first, 0xFF, guard);
     std::memset(all.first + guard + elements, 0xFF, guard);
     return;
@@ -319,8 +320,21 @@ Tensor Tensor::clone() const {
   return copy;
 }
 
-void Tensor::poison() noexcept {
+void Tensor::poison(std::uint64_t fence) noexcept {
   if (!block_) return;
+  if (fence != block_->fence) {
+    block_->fence = fence;
+    const MemoryParts all = parts();
+    const auto fill = [fence](std::span<std::byte> part, std::size_t from, std::size_t count) {
+      Fence{fence, part.data()}.fill(part.data() + from, count);
+    };
+    if (block_->dense) {
+      fill(all.part(0), 0, block_->guard);
+      fill(all.part(0), all.size - block_->guard, block_->guard);
+    } else {
+      for (std::size_t n = 0; n < all.count; ++n) fill(all.part(n), 0, all.size);
+    }
+  }
   fill_elements(Nest(block_->shape, block_->strides), size_of(block_->type), block_->first, poison_bits(block_->type));
 }
 
@@ -340,17 +354,21 @@ bool Tensor::is_poison(Index i0, Index i1, Index i2, Index i3) const noexcept {
 Tensor::Damage Tensor::damage() const noexcept {
   if (!block_) return Damage::none;
   const MemoryParts all = parts();
-  if (!untouched(all.part(0).first(block_->guard))) return Damage::before;
-  if (!untouched(all.part(all.count - 1).last(block_->guard))) return Damage::after;
+  const auto stand = [this](std::span<const std::byte> part, std::size_t from, std::size_t count) {
+    return Fence{block_->fence, part.data()}.stands(part.data() + from, count);
+  };
+  if (!stand(all.part(0), 0, block_->guard)) return Damage::before;
+  if (!stand(all.part(all.count - 1), all.size - block_->guard, block_->guard)) return Damage::after;
   const std::size_t width = size_of(block_->type);
-  if (static_cast<std::size_t>(block_->size()) * width == block_->elements) return Damage::none;
+  if (block_->dense) return Damage::none;
   const Nest nest(block_->shape, block_->strides);
   if (nest.axes > 0 && nest.apart && all.count == 1) {
+    const Fence fence{block_->fence, all.first};
     const bool whole =
-        untouched(block_->after_guard(), block_->base) && gaps_untouched(nest, nest.axes, width, block_->first);
+        fence.stands(block_->after_guard(), block_->base) && gaps_stand(fence, nest, nest.axes, width, block_->first);
     return whole ? Damage::none : Damage::gap;
   }
-  // Else what is left once every element is blanked.
+  // Else what is left once every element holds what gaps do.
   std::vector<std::byte> rest(all.count * all.size);
   for (std::size_t n = 0; n < all.count; ++n) std::ranges::copy(all.part(n), rest.data() + n * all.size);
   const Index run = (nest.extent[0] - 1) * nest.stride[0], step = nest.stride[0];
@@ -358,10 +376,19 @@ Tensor::Damage Tensor::damage() const noexcept {
     for (Index element = first; element <= first + run; element += step) {
       const auto at = static_cast<std::size_t>(block_->first - all.first) + static_cast<std::size_t>(element) * width,
                  part = all.count > 1 ? at / all.step : 0;
-      std::memset(rest.data() + part * all.size + (at - part * all.step), 0xFF, width);
+      std::byte* const origin = rest.data() + part * all.size;
+      Fence{block_->fence, origin}.fill(origin + (at - part * all.step), width);
     }
   });
-  return untouched(rest) ? Damage::none : Damage::gap;
+  for (std::size_t n = 0; n < all.count; ++n)
+    if (!stand({rest.data() + n * all.size, all.size}, 0, all.size)) return Damage::gap;
+  return Damage::none;
+}
+
+std::uint64_t fence_word(std::uint64_t key) noexcept {
+  std::uint64_t word = 0;
+  for (int lane = 0; lane < 4; ++lane, key /= 14) word = word << 16 | (0x7FF1 + key % 14);
+  return word;
 }
 
 namespace {

@@ -63,8 +63,13 @@ struct MemoryParts {
 // Of a tensor whose view begins at its first element.
 MemoryParts parts_of(const attest_tensor& view) noexcept;
 
+// What guards and gaps of an output hold, for one call of many: eight bytes that are a NaN of every floating-point type wherever an
+// element begins among them, none of which is 0xFF. Of 38,416 words the one that `key` draws.
+std::uint64_t fence_word(std::uint64_t key) noexcept;
+
 // A strided tensor of up to four axes that owns its memory, with guard bytes before and after. Guards, and the gaps that
-// strides leave, hold bytes 0xFF: a NaN to whoever reads them. Movable; views stay valid across moves.
+// strides leave, hold bytes 0xFF, or what poison() filled them with: a NaN to whoever reads them. Movable; views stay valid across
+// moves.
 class Tensor {
  public:
   Tensor() = default;  // absent
@@ -97,8 +102,10 @@ class Tensor {
   [[nodiscard]] std::span<std::byte> span_bytes() const noexcept;
   [[nodiscard]] Tensor clone() const;
 
-  // Fills every element with the poison NaN of its type, or with a value rounded once (no gap, no guard).
-  void poison() noexcept;
+  static constexpr std::uint64_t plain_fence = ~std::uint64_t{0};
+  // Fills every element with the poison NaN of its type, and guards and gaps with a word over and over, if they hold another.
+  void poison(std::uint64_t fence = plain_fence) noexcept;
+  // Fills every element with a value rounded once (no gap, no guard).
   void fill(double value) noexcept;
   [[nodiscard]] bool is_poison(Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) const noexcept;
   // Where something was written outside the elements.
@@ -114,12 +121,14 @@ class Tensor {
     std::int32_t ndim = 0;
     std::int64_t shape[4] = {1, 1, 1, 1};
     std::int64_t strides[4] = {0, 0, 0, 0};
-    std::byte* first = nullptr;  // the first element
-    std::size_t header = 0;      // bytes from here to the first guard
-    std::size_t guard = 0;       // bytes before and after
-    std::size_t base = 0;        // bytes from the end of the first guard to the first element
-    std::size_t elements = 0;    // bytes between the guards
-    MemoryParts parts;           // guards, elements and gaps
+    std::byte* first = nullptr;         // the first element
+    std::size_t header = 0;             // bytes from here to the first guard
+    std::size_t guard = 0;              // bytes before and after
+    std::size_t base = 0;               // bytes from the end of the first guard to the first element
+    std::size_t elements = 0;           // bytes between the guards
+    std::uint64_t fence = plain_fence;  // what guards and gaps hold
+    bool dense = false;                 // no byte between the guards is a gap
+    MemoryParts parts;                  // guards, elements and gaps
     void* allocated = nullptr;
 
     void lie_in(void* room) noexcept;

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 
-#include "core/rng.hpp"
 #include "properties/nonfinite.hpp"
 
 namespace attest::properties {

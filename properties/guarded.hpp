@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/inputs.hpp"
+#include "core/rng.hpp"
 #include "core/tensor.hpp"
 #include "core/verdict.hpp"
 
@@ -28,6 +29,13 @@ class Stopwatch {
   std::int64_t& total_;
   Clock::time_point start_ = Clock::now();
 };
+
+// What guards and gaps of an output hold in one call of a problem: another word for each call and output, none that an input has, so
+// that what a kernel copies from behind its inputs, or kept from behind an earlier output, shows.
+inline std::uint64_t fence_of(std::uint64_t seed, std::int64_t call, int output) noexcept {
+  return fence_word(
+      extend(extend(mix(seed ^ 0x66656E6365u), static_cast<std::uint64_t>(call)), static_cast<std::uint64_t>(output)));
+}
 
 // Of an output: guard bytes and gaps still hold what they held, and no element still holds the poison it was given.
 // `finite`: it is known to hold neither NaN nor infinity, and so no poison.

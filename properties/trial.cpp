@@ -82,8 +82,9 @@ std::vector<Result> Trial::call(Subject& subject, std::span<const Request> calls
   std::vector<Call> raw;
   raw.reserve(calls.size());
   for (std::size_t n = 0; n < calls.size(); ++n) {
-    results[n].out = make_out(*calls[n].problem);
-    results[n].lse = make_lse(*calls[n].problem);
+    const std::int64_t number = calls_made_++;
+    results[n].out = make_out(*calls[n].problem, fence_of(problem_.seed, number, 0));
+    results[n].lse = make_lse(*calls[n].problem, fence_of(problem_.seed, number, 1));
     raw.emplace_back(calls[n].inputs->call(results[n].out, results[n].lse));
     if (&subject != &subject_ && !offers(subject.info().supports, calls[n].problem->forms)) raw[n].set_form(nullptr);
   }

@@ -125,6 +125,7 @@ class Trial {
   const oracle::Calibration* calibration_ = &oracle::shipped_calibration();
   std::optional<Evidence> violation_;
   bool briefly_ = false;
+  std::int64_t calls_made_ = 0;  // of both
   std::int64_t subject_calls_ = 0;
 };
 

@@ -86,13 +86,15 @@ Inputs materialise(const Problem& problem) {
   return inputs;
 }
 
-Tensor make_out(const Problem& problem) {
+Tensor make_out(const Problem& problem, std::uint64_t fence) {
   Tensor out = matrix_of(problem, problem.out_layout);
-  out.poison();
+  out.poison(fence);
   return out;
 }
 
-Tensor make_sum_out(const Problem& problem) { return problem.sum_out ? make_out(problem) : Tensor(); }
+Tensor make_sum_out(const Problem& problem, std::uint64_t fence) {
+  return problem.sum_out ? make_out(problem, fence) : Tensor();
+}
 
 std::vector<Index> judged_rows(const Problem& problem) {
   return spread(problem.judged == 0 ? problem.rows : problem.judged, problem.rows);

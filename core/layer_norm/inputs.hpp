@@ -21,9 +21,10 @@ struct Inputs {
 // Values from (seed, tensor, origin + index), without libm: the same bits everywhere. Throws what validate() throws.
 Inputs materialise(const Problem& problem);
 
-// Poisoned output tensors in the problem's layout.
-Tensor make_out(const Problem& problem);
-Tensor make_sum_out(const Problem& problem);  // absent if the problem asks for none
+// Poisoned output tensors in the problem's layout; `fence`: what guards and gaps hold (core/tensor.hpp).
+Tensor make_out(const Problem& problem, std::uint64_t fence = Tensor::plain_fence);
+Tensor make_sum_out(const Problem& problem,
+                    std::uint64_t fence = Tensor::plain_fence);  // absent if the problem asks for none
 
 // The rows that are judged, ascending: all, or `judged` spread evenly.
 std::vector<Index> judged_rows(const Problem& problem);

@@ -188,9 +188,9 @@ std::vector<attest::Inputs::Named> Inputs::named() const {
   return all;
 }
 
-Tensor make_out(const Problem& p) {
+Tensor make_out(const Problem& p, std::uint64_t fence) {
   Tensor out = tokens_in(p.out_layout, dtype_of(p.dtype), {p.b, p.l, p.e});
-  out.poison();
+  out.poison(fence);
   return out;
 }
 

@@ -53,8 +53,8 @@ struct Inputs {
   std::array<std::int64_t, 2> q_shape_{}, kv_shape_{};  // of the parts of one buffer
 };
 
-// Poisoned, in the problem's layout.
-Tensor make_out(const Problem& problem);
+// Poisoned, in the problem's layout; `fence`: what guards and gaps hold (core/tensor.hpp).
+Tensor make_out(const Problem& problem, std::uint64_t fence = Tensor::plain_fence);
 
 // Poisoned tensors for the stages of a problem's block.
 struct StageOutputs {

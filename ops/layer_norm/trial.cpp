@@ -88,7 +88,11 @@ class LayerNormTrial final : public Trial {
 
   // One call; the subject is not asked what it declines.
   Result call(Subject& subject, const Problem& problem, const Inputs& inputs) {
-    Result result{make_out(problem), make_sum_out(problem), {}, {}};
+    const std::int64_t number = calls_made_++;
+    Result result{make_out(problem, properties::fence_of(problem_.seed, number, 0)),
+                  make_sum_out(problem, properties::fence_of(problem_.seed, number, 1)),
+                  {},
+                  {}};
     const SubjectInfo& info = subject.info();
     const auto& offer = info.layer_norm.value();
     if (auto why = declined(problem, offer.supports, offer.dtypes)) {
@@ -221,7 +225,7 @@ class LayerNormTrial final : public Trial {
   bool announced_ = false, briefly_ = false;
   std::optional<Verdict> judgement_;
   std::optional<oracle::Statistics> statistics_;
-  std::int64_t subject_calls_ = 0;
+  std::int64_t subject_calls_ = 0, calls_made_ = 0;  // the latter of both
 };
 
 properties::Kind kind_of(own::Kind kind) {

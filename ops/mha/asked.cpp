@@ -22,7 +22,7 @@ DType type_of_stages(const Contract& contract) {
 
 Answer asked(Subject& subject, const attest::mha::Inputs& inputs, const attest::mha::StageOutputs& stages,
              std::int64_t& calls, std::int64_t& elapsed) {
-  Answer answer{make_out(inputs.problem), {}, {}};
+  Answer answer{make_out(inputs.problem, properties::fence_of(inputs.problem.seed, calls, 0)), {}, {}};
   const auto& offer = subject.info().mha.value();
   if (auto why = declined(inputs.problem, offer.supports, offer.dtypes)) {
     answer.call = {CallStatus::unsupported, std::move(*why), 0};
@@ -49,6 +49,9 @@ Answer asked(Subject& subject, const attest::mha::Inputs& inputs, const attest::
 
 attest::mha::StageOutputs stages_to_ask(const Problem& problem, const Contract& contract, const Supports& supports) {
   attest::mha::StageOutputs stages = make_stages(problem, type_of_stages(contract));
+  int output = 0;  // out is the first
+  for (Tensor* stage : {&stages.q, &stages.k, &stages.v, &stages.heads})
+    stage->poison(properties::fence_of(problem.seed, 0, ++output));
   if (!supports.stage_q) stages.q = {};
   if (!supports.stage_k) stages.k = {};
   if (!supports.stage_v) stages.v = {};

@@ -7,12 +7,14 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <set>
 #include <span>
 #include <tuple>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/inputs.hpp"
+#include "core/rng.hpp"
 
 namespace attest {
 namespace {
@@ -57,6 +59,25 @@ TEST(Tensor, GuardsTellWhereSomethingWasWritten) {
   EXPECT_EQ(tensor.damage(), Tensor::Damage::after);
 }
 
+// Whoever reads a guard or a gap of an output meets a NaN, and no byte of it is one of an input's.
+TEST(Tensor, FencesAreNanOfEveryTypeAndDifferFromInputs) {
+  std::set<std::uint64_t> words;
+  for (std::uint64_t key = 0; key < 1000; ++key) {
+    const std::uint64_t word = fence_word(mix(key));
+    words.insert(word);
+    for (int byte = 0; byte < 8; ++byte) EXPECT_NE(word >> 8 * byte & 0xFF, 0xFFu);
+    for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+      Tensor tensor = laid_out(Layout::bhsd, type);
+      tensor.poison(word);
+      EXPECT_EQ(tensor.damage(), Tensor::Damage::none);
+      for (Index behind = 5; behind < 9; ++behind) EXPECT_TRUE(std::isnan(tensor.at(1, 2, 3, behind)));
+      tensor.poison(word ^ 1);
+      EXPECT_EQ(tensor.damage(), Tensor::Damage::none);
+    }
+  }
+  EXPECT_GT(words.size(), 900u);
+}
+
 // Every byte between the guards that is part of no element, in every layout.
 TEST(Tensor, EveryGapIsWatched) {
   for (std::size_t l = 0; l < layout_count; ++l) {
@@ -64,7 +85,8 @@ TEST(Tensor, EveryGapIsWatched) {
     if (broadcasts(layout) || layout == Layout::far) continue;
     for (const DType type : {DType::f16, DType::f32, DType::f64}) {
       Tensor tensor = laid_out(layout, type);
-      tensor.poison();
+      const std::uint64_t fence = type == DType::f32 ? Tensor::plain_fence : fence_word(l);
+      tensor.poison(fence);
       const std::span<std::byte> bytes = tensor.span_bytes();
       std::vector<bool> is_element(bytes.size());
       const attest_tensor view = tensor.view();
@@ -76,9 +98,10 @@ TEST(Tensor, EveryGapIsWatched) {
       EXPECT_EQ(tensor.damage(), Tensor::Damage::none) << l;
       for (std::size_t n = 0; n < bytes.size(); ++n) {
         if (is_element[n]) continue;
-        bytes[n] = std::byte{0xFE};
+        const std::byte held = bytes[n];
+        bytes[n] = held == std::byte{0xFF} ? std::byte{0xFE} : std::byte{0xFF};  // as of an input
         ASSERT_EQ(tensor.damage(), Tensor::Damage::gap) << l << ' ' << n;
-        bytes[n] = std::byte{0xFF};
+        bytes[n] = held;
       }
     }
   }
