@@ -10,8 +10,10 @@
 #include "core/json_text.hpp"
 #include "core/tensor.hpp"
 #include "subjects/memory.hpp"
+#include "subjects/message.hpp"
 #include "subjects/packed_call.hpp"
 #include "subjects/reply.hpp"
+#include "subjects/sanitizer.hpp"
 #include "subjects/traceback.hpp"
 
 namespace attest {
@@ -296,8 +298,13 @@ CallResult WorkerConnection::lost(Process::Received how, std::chrono::millisecon
     case Process::Received::too_long:
       return {CallStatus::error, "the worker answered a call with a line without an end"};
     default:
-      return {CallStatus::crash, "the worker " + process_->end()};
+      break;
   }
+  const pid_t process = process_->number();
+  std::string how_it_ended = "the worker " + process_->end();
+  if (const std::string report = sanitizer_report(command_.log, process); !report.empty())
+    how_it_ended += ": " + one_line(report) + more_in_log();
+  return {CallStatus::crash, how_it_ended};
 }
 
 CallResult WorkerConnection::receive(std::size_t index, Clock::time_point deadline) {

@@ -24,6 +24,7 @@
 #include "subjects/message.hpp"
 #include "subjects/packed_call.hpp"
 #include "subjects/plugin.hpp"
+#include "subjects/sanitizer.hpp"
 
 namespace attest {
 namespace {
@@ -245,6 +246,7 @@ class Host {
     if (const std::string why = open(*entry); !why.empty()) return {CallStatus::error, why};
     try {
       const ReceivedCall received(call, arena_->data(), arena_->size());
+      const PoisonedGaps poisoned(received.call, {arena_->data(), arena_->size()});
       CallResult result = kernels_[entry->name]->run(received.call);
       lost_ = result.lost;
       return result;
