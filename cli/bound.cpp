@@ -46,15 +46,15 @@ std::unique_ptr<OutputFile> json_file(const Settings& settings) {
 
 template <class Of>  // a problem, or a call that was saved
 int tell(const report::BoundReport& bound, const Of& of, const ops::Contract& contract, OutputFile* json) {
-  const Exit exit = bound.spread.ranges.empty() ? Exit::internal : Exit::held;
+  const Exit exit = bound.spread.ranges.empty() ? Exit::incomplete : Exit::held;
   if (json == nullptr || !json->is_stdout()) std::cout << "attest bound\n" << report::bound_text(bound, of, contract);
   if (json != nullptr) {
     auto object = report::bound_json(bound, of, contract);
     object["exit"] = static_cast<int>(exit);
     write_json(*json, object);
   }
-  if (exit == Exit::internal)
-    throw internal_error("no element of out is bounded under this policy: there is no tolerance");
+  if (exit == Exit::incomplete)
+    throw Error(exit, "nothing judged: no element of out is bounded under this policy: there is no tolerance");
   return static_cast<int>(exit);
 }
 

@@ -283,7 +283,8 @@ int finish(const engine::Summary& summary, const Outputs& outputs) {
   if (outputs.events && !outputs.events->holds_all())
     throw usage_error("--events: the file could not be written whole; check the space on its disk");
   if (outputs.events) outputs.events->require_in_place();
-  if (summary.exit() == Exit::internal) throw internal_error(summary.emptiness());
+  if (summary.exit() == Exit::incomplete)
+    throw Error(Exit::incomplete, "nothing judged: " + summary.unjudged());
   return static_cast<int>(summary.exit());
 }
 

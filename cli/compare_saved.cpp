@@ -55,7 +55,7 @@ struct Tally {
   [[nodiscard]] Exit exit() const {
     if (findings() > 0) return Exit::found;
     if (damaged > 0) return Exit::usage;
-    return of(VerdictKind::pass) + of(VerdictKind::warn) > 0 ? Exit::held : Exit::internal;
+    return of(VerdictKind::pass) + of(VerdictKind::warn) > 0 ? Exit::held : Exit::incomplete;
   }
 };
 
@@ -131,7 +131,7 @@ int compare_with_saved(const Settings& settings, const std::string& folder, cons
                        {"calls", calls},
                        {"damaged", tally.damaged},
                        {"exit", static_cast<int>(exit)}});
-  if (exit == Exit::internal) throw internal_error("nothing was compared: no saved call was one that could be judged");
+  if (exit == Exit::incomplete) throw Error(exit, "nothing judged: no saved call was one that could be judged");
   return static_cast<int>(exit);
 }
 

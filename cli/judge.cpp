@@ -98,8 +98,8 @@ int judge_files(const Settings& settings) {
     object["exit"] = static_cast<int>(exit);
     write_json(*json, object);
   }
-  if (exit == Exit::internal)
-    throw internal_error("nothing was judged: under this policy the bound permits anything for these inputs");
+  if (exit == Exit::incomplete)
+    throw Error(exit, "nothing judged: under this policy the bound permits anything for these inputs");
   return static_cast<int>(exit);
 }
 

@@ -31,7 +31,7 @@ examples:
   attest certify corpus/x/y.json                 its proof once more, in ball arithmetic
 
 exit status: 0 held, 1 a property failed, 2 usage or a damaged file, 3 attest itself failed,
-             4 the subject could not be started, 125 cannot test here (--bisect), or certify cannot decide)";
+             4 the subject could not be started, 5 nothing judged, 125 cannot test here (--bisect), or certify cannot decide)";
 
 bool bisecting(int argc, char** argv) {
   for (int i = 1; i < argc; ++i)
@@ -41,7 +41,9 @@ bool bisecting(int argc, char** argv) {
 
 // `git bisect run` reads 125 as "skip this commit".
 int status(attest::Exit exit, bool bisect) {
-  if (bisect && (exit == attest::Exit::internal || exit == attest::Exit::no_subject)) exit = attest::Exit::cannot_test;
+  using attest::Exit;
+  if (bisect && (exit == Exit::internal || exit == Exit::no_subject || exit == Exit::incomplete))
+    exit = Exit::cannot_test;
   return static_cast<int>(exit);
 }
 

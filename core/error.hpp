@@ -6,12 +6,12 @@ namespace attest {
 
 // Exit statuses of the command line (docs/cli.md). An Error carries the one it leads to.
 enum class Exit : int {
-  held = 0,           // every property held
-  found = 1,          // a property failed, or a corpus entry did not give what it expects
-  usage = 2,          // a flag, a file or a path is wrong
-  internal = 3,       // attest itself or its oracle failed
-  no_subject = 4,     // the subject could not be started
-  incomplete = 5,     // less was done than was asked for: shards are missing
+  held = 0,        // every property held
+  found = 1,       // a property failed, or a corpus entry did not give what it expects
+  usage = 2,       // a flag, a file or a path is wrong
+  internal = 3,    // attest itself or its oracle failed
+  no_subject = 4,  // the subject could not be started
+  incomplete = 5,  // nothing failed, and too little was done to say that it held: nothing judged, or shards are missing
   cannot_test = 125,  // for `git bisect run`
   interrupted = 130,  // a signal ended the work before its time, and nothing failed until then
 };

@@ -85,7 +85,7 @@ inline void fill_elements(const Nest& nest, std::size_t width, std::byte* first,
 }
 
 // What guards and gaps hold: the eight bytes of a word, over and over from where the memory of a tensor begins.
-struct Fence {
+struct Filling {
   std::uint64_t word;
   const std::byte* origin;
 
@@ -118,7 +118,7 @@ struct Fence {
 };
 
 // The same of what lies between the elements of a nest that lie `apart`.
-inline bool gaps_stand(const Fence& fence, const Nest& nest, std::size_t axes, std::size_t width,
+inline bool gaps_stand(const Filling& fence, const Nest& nest, std::size_t axes, std::size_t width,
                        const std::byte* first) noexcept {
   if (axes == 0 || (axes == 1 && nest.stride[0] == 1)) return true;
   const Index stride = nest.stride[axes - 1] * static_cast<Index>(width),

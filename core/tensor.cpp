@@ -326,7 +326,7 @@ void Tensor::poison(std::uint64_t fence) noexcept {
     block_->fence = fence;
     const MemoryParts all = parts();
     const auto fill = [fence](std::span<std::byte> part, std::size_t from, std::size_t count) {
-      Fence{fence, part.data()}.fill(part.data() + from, count);
+      Filling{fence, part.data()}.fill(part.data() + from, count);
     };
     if (block_->dense) {
       fill(all.part(0), 0, block_->guard);
@@ -355,7 +355,7 @@ Tensor::Damage Tensor::damage() const noexcept {
   if (!block_) return Damage::none;
   const MemoryParts all = parts();
   const auto stand = [this](std::span<const std::byte> part, std::size_t from, std::size_t count) {
-    return Fence{block_->fence, part.data()}.stands(part.data() + from, count);
+    return Filling{block_->fence, part.data()}.stands(part.data() + from, count);
   };
   if (!stand(all.part(0), 0, block_->guard)) return Damage::before;
   if (!stand(all.part(all.count - 1), all.size - block_->guard, block_->guard)) return Damage::after;
@@ -363,7 +363,7 @@ Tensor::Damage Tensor::damage() const noexcept {
   if (block_->dense) return Damage::none;
   const Nest nest(block_->shape, block_->strides);
   if (nest.axes > 0 && nest.apart && all.count == 1) {
-    const Fence fence{block_->fence, all.first};
+    const Filling fence{block_->fence, all.first};
     const bool whole =
         fence.stands(block_->after_guard(), block_->base) && gaps_stand(fence, nest, nest.axes, width, block_->first);
     return whole ? Damage::none : Damage::gap;
@@ -377,7 +377,7 @@ Tensor::Damage Tensor::damage() const noexcept {
       const auto at = static_cast<std::size_t>(block_->first - all.first) + static_cast<std::size_t>(element) * width,
                  part = all.count > 1 ? at / all.step : 0;
       std::byte* const origin = rest.data() + part * all.size;
-      Fence{block_->fence, origin}.fill(origin + (at - part * all.step), width);
+      Filling{block_->fence, origin}.fill(origin + (at - part * all.step), width);
     }
   });
   for (std::size_t n = 0; n < all.count; ++n)

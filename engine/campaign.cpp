@@ -415,7 +415,7 @@ class Campaign {
   [[nodiscard]] bool interrupted() const { return options_.interrupt && options_.interrupt->load(); }
   // Of a subject, so that the end comes in time whatever its calls cost. The first case of a campaign is asked to its end.
   [[nodiscard]] bool no_more_calls() {
-    if (!has_begun_) return false;
+    if (!has_begun_ || late_asker_ == std::this_thread::get_id()) return false;
     double none = std::numeric_limits<double>::infinity();
     if (interrupted()) interrupted_at_.compare_exchange_strong(none, elapsed());
     return elapsed() >= std::min(last_call_.load(), interrupted_at_ + finishing_seconds) ||
@@ -429,16 +429,43 @@ class Campaign {
   [[nodiscard]] bool admissible(const Problem& problem) const { return domain_->accepts(problem); }
 
   void ask(CaseRecord& record) {
+    record.begun = true;
     try {
-      run_case(record);
+      const std::vector<std::size_t> laws = run_case(record);
       record.done = true;
-    } catch (const OutOfTime&) {  // as if it had not begun
+      if (record.outcome.cut_off && record.outcome.key().kind == VerdictKind::timeout) ask_late(record, laws);
+    } catch (const OutOfTime&) {  // nothing was seen of it
     } catch (...) {
       record.error = std::current_exception();
     }
     if (record.number == first_) has_begun_ = true;
   }
-  void run_case(CaseRecord& record) {
+  // A call that was in flight when time was over, and passed its limit: load may have held it up. It is confirmed after the end, one
+  // such case after the other, until one of them is a finding: its calls alone may still begin.
+  void ask_late(CaseRecord& record, const std::vector<std::size_t>& laws) {
+    record.done = false;
+    if (interrupted()) return;
+    const std::lock_guard one_by_one(late_guard_);
+    if (late_findings_ > 0) return;
+    late_asker_ = std::this_thread::get_id();
+    try {
+      Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench();
+      bench.quiet = &quiet_;
+      const Quiet::Case running(quiet_);
+      const Contract contract = contract_for_problem(info_, options_.policy, record.problem);
+      record.outcome = confirm_late(record.problem, contract, bench, laws, std::move(record.outcome));
+      record.row = case_row(record.number, record.row.redraws, record.problem, record.outcome, supports_);
+      record.finished = elapsed();
+      record.done = true;
+      late_findings_ += record.outcome.reported.has_value();
+    } catch (...) {
+      late_asker_ = std::thread::id();
+      throw;
+    }
+    late_asker_ = std::thread::id();
+  }
+  // Returns the laws that were asked.
+  std::vector<std::size_t> run_case(CaseRecord& record) {
     Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench();
     bench.quiet = &quiet_;
     const Quiet::Case running(quiet_);
@@ -467,7 +494,7 @@ class Campaign {
       return avoidance_.presumes(key, row, record.number) || ended_by_.is(plan, key);
     };
     record.outcome = check_confirmed(record.problem, contract, bench, laws, settled);
-    if (record.outcome.reported && !record.outcome.slow) {
+    if (record.outcome.reported && !record.outcome.slow && !record.outcome.cut_off) {
       if (record.outcome.finding()->died()) {
         ended_by_.leave(plan, drawn.redraws);
         latest_death_ = elapsed();
@@ -479,6 +506,7 @@ class Campaign {
     if (something_fails_.load(std::memory_order_relaxed)) (void)record.row.traits.row();  // here, and not under a lock
     record.finished = elapsed();
     record.seconds = options_.clock() - begin;
+    return laws;
   }
 
   // What became of a failure of which a sound instance was asked.
@@ -494,7 +522,7 @@ class Campaign {
   // In case order: counts, and what becomes of failures. False when the campaign ends here.
   bool take(CaseRecord& record, Dispatch& dispatch) {
     if (record.error) rethrow(record);
-    if (!record.done) return false;  // time ran out before it: later cases are dropped
+    if (!record.done) return pass_over(record);
     ++drawn_;
     summary_.add(record.problem, record.outcome);
     summary_.rejected += record.rejected;
@@ -507,6 +535,14 @@ class Campaign {
     const bool ends = record.outcome.reported && fail(record, dispatch);
     table_.add(std::move(record.row));
     return !ends;
+  }
+
+  // A case that was not asked to its end. After an interrupt it and what came later is left to whoever resumes; where time is over what
+  // came later was asked all the same, and counts.
+  bool pass_over(const CaseRecord& record) {
+    if (interrupted() || !out_of_time()) return false;
+    summary_.cut_off += record.begun;
+    return true;
   }
 
   [[noreturn]] static void rethrow(const CaseRecord& record) {
@@ -785,6 +821,9 @@ class Campaign {
   std::atomic<double> interrupted_at_ = std::numeric_limits<double>::infinity();
   std::optional<Allowance> closing_;     // for the calls that tell defects apart, once all others are over
   std::atomic<bool> has_begun_ = false;  // its first case has been asked
+  std::mutex late_guard_;                // of the two below
+  std::atomic<std::thread::id> late_asker_;
+  int late_findings_ = 0;  // time-outs that were confirmed after the end
   std::atomic<bool> something_fails_ = false;
   std::shared_mutex rules_;  // of avoidance_: threads that ask go by them while this one counts
   PlansEnded ended_by_;

@@ -9,6 +9,7 @@
 #include "core/rng.hpp"
 #include "engine/instance.hpp"
 #include "engine/recorder.hpp"
+#include "engine/timed.hpp"
 #include "properties/property.hpp"
 #include "properties/trial.hpp"
 
@@ -82,13 +83,13 @@ Verdict verdict_of_two(ops::Trial& trial, CallResult failed) {
   return verdict_of(failed);
 }
 
-// A base call that fails is the finding of the first law, and ends the case; so does a later one that does not return.
+// A base call that fails is the finding of the first law, and ends the case; so does a later one that does not return. Time that runs
+// out takes nothing away that was seen to fail.
 void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool compares, CaseOutcome& outcome) {
   ops::Trial& trial = asking.trial;
   const auto all = all_laws();
-  const auto leave_rest = [&](std::size_t first) {
-    for (std::size_t n = first; n < outcome.laws.size(); ++n)
-      outcome.laws[n].verdict = Verdict::skip("not run: a call did not return");
+  const auto leave_rest = [&](std::size_t first, const char* why = "not run: a call did not return") {
+    for (std::size_t n = first; n < outcome.laws.size(); ++n) outcome.laws[n].verdict = Verdict::skip(why);
   };
   outcome.laws.reserve(laws.size());
   for (const std::size_t law : laws) outcome.laws.emplace_back().law = law;
@@ -105,7 +106,14 @@ void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool comp
   }
   for (std::size_t n = 0; n < outcome.laws.size(); ++n) {
     LawVerdict& law = outcome.laws[n];
-    law.verdict = run_law(all[law.law], asking, law.lost);
+    try {
+      law.verdict = run_law(all[law.law], asking, law.lost);
+    } catch (const OutOfTime&) {
+      if (std::none_of(outcome.laws.begin(), outcome.laws.begin() + static_cast<std::ptrdiff_t>(n),
+                       [](const LawVerdict& before) { return is_finding(before.verdict.kind); }))
+        throw;
+      return leave_rest(n, "not run: time was over");
+    }
     if (std::optional<Problem> call = asking.subject.take_failed(); is_finding(law.verdict.kind))
       law.call = std::move(call);
     if (law.died()) return leave_rest(n + 1);

@@ -98,7 +98,8 @@ struct CaseOutcome {
   std::optional<Verdict> unrepeated;  // of `flaky`: what was seen
   bool presumed =
       false;  // a death or an error seen once, which a settled condition explains (avoid.hpp): counted, and no more
-  bool slow = false;  // a call passed its time limit, and did not when the case was asked once more
+  bool cut_off = false;  // as it was seen: time was over before a sound instance was asked
+  bool slow = false;     // a call passed its time limit, and did not when the case was asked once more
   std::int64_t subject_calls = 0;
   Seconds seconds;
 
@@ -142,9 +143,15 @@ Verdict flaky_verdict(const Verdict& seen, const std::string& why);
 // fresh one was seen to show a failure of this key, a fresh one is asked. `needed` says which laws show it there. What only an instance
 // poisoned before shows becomes `poisoned`, with its culprit; what shows only after the calls before it has them in `after`;
 // what no repeat shows again is flaky, or, if it was a time limit that was passed, slow.
-// Where the kernel died or gave an error, `settled` says whether it is understood already why: then it is not asked again.
+// Where the kernel died or gave an error, `settled` says whether it is understood already why: then it is not asked again. A finding that
+// OutOfTime ends there is `cut_off`; without one OutOfTime passes on.
 CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Bench bench,
                             std::span<const std::size_t> laws,
                             const std::function<bool(const CaseOutcome&)>& settled = {});
+
+// The rest of that for a time-out that was cut off: a fresh instance, asked alone, has several times the limit. Not reported, and slow,
+// if it answers.
+CaseOutcome confirm_late(const Problem& problem, const Contract& contract, Bench bench,
+                         std::span<const std::size_t> laws, CaseOutcome seen);
 
 }  // namespace attest::engine

@@ -7,6 +7,7 @@
 #include "engine/instance.hpp"
 #include "engine/quiet.hpp"
 #include "engine/sound.hpp"
+#include "engine/timed.hpp"
 #include "properties/property.hpp"
 
 namespace attest::engine {
@@ -35,6 +36,7 @@ class Confirmation {
         bench_(bench),
         laws_(laws),
         outcome_(std::move(seen)),
+        seen_(outcome_),
         begin_(begin),
         settled_(settled) {}
   ~Confirmation() { wait_longer(1); }
@@ -43,9 +45,25 @@ class Confirmation {
 
   // Leaves a sound instance behind, if there can be one.
   CaseOutcome run() {
-    CaseOutcome outcome = judge();
-    if (!sound_) fresh();
-    return outcome;
+    std::optional<CaseOutcome> outcome;
+    try {
+      outcome = judge();
+      if (!sound_) fresh();
+    } catch (const OutOfTime&) {  // what was seen is not lost, nor what a sound instance said
+      if (outcome) return std::move(*outcome);
+      seen_.cut_off = true;
+      seen_.before = bench_.instance->before(begin_, most_before);
+      return std::move(seen_);
+    }
+    return std::move(*outcome);
+  }
+  // Of a time-out: what a fresh instance says that is given longer.
+  CaseOutcome run_late() {
+    if (!fresh()) return std::move(outcome_);
+    CaseOutcome again = ask_alone();
+    again.slow = !again.reported;
+    take(std::move(again));
+    return std::move(outcome_);
   }
 
  private:
@@ -265,7 +283,7 @@ class Confirmation {
   const Contract& contract_;
   const Bench bench_;
   const std::span<const std::size_t> laws_;
-  CaseOutcome outcome_;
+  CaseOutcome outcome_, seen_;  // what stands by now, and what was seen at first
   const Instance::Mark begin_;
   const std::function<bool(const CaseOutcome&)>& settled_;
   std::optional<Ailment> ill_;  // of the instance, when it was last looked at
@@ -288,6 +306,13 @@ CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Be
   CaseOutcome outcome = check(problem, contract, bench, laws);
   if (!outcome.reported) return outcome;
   return Confirmation(problem, contract, bench, laws, std::move(outcome), begin, settled).run();
+}
+
+CaseOutcome confirm_late(const Problem& problem, const Contract& contract, Bench bench,
+                         std::span<const std::size_t> laws, CaseOutcome seen) {
+  Instance unknown;
+  if (!bench.instance) bench.instance = &unknown;
+  return Confirmation(problem, contract, bench, laws, std::move(seen), bench.instance->mark(), {}).run_late();
 }
 
 }  // namespace attest::engine

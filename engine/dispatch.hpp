@@ -18,7 +18,8 @@ namespace attest::engine {
 // One case of a campaign, and what became of it.
 struct CaseRecord {
   std::uint64_t number = 0;
-  bool done = false;  // asked to its end
+  bool begun = false;  // a call was made of it, or tried
+  bool done = false;   // asked to its end
   Problem problem;
   CaseOutcome outcome;
   CaseRow row;

@@ -32,7 +32,7 @@ Survey survey_of(ops::Exchange& call, const Contract& contract, const Evidence& 
 
 Exit Judgement::exit() const noexcept {
   if (verdict.kind == VerdictKind::fail) return Exit::found;
-  return verdict.kind == VerdictKind::pass ? Exit::held : Exit::internal;
+  return verdict.kind == VerdictKind::pass ? Exit::held : Exit::incomplete;
 }
 
 Judgement judge(ops::Exchange& call, const Contract& contract, Index survey_work,

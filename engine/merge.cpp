@@ -289,6 +289,8 @@ void add(Summary& into, const Summary& s) {
   into.redrawn += s.redrawn;
   into.laws_left_out += s.laws_left_out;
   into.failing_cases += s.failing_cases;
+  into.refused += s.refused;
+  into.cut_off += s.cut_off;
   into.slow += s.slow;
   into.seconds += s.seconds;
   into.seconds_in += s.seconds_in;

@@ -30,6 +30,20 @@ std::string inapplicable(const std::map<std::string, PropertyCounts>& verdicts) 
   return reason;
 }
 
+// The most frequent of some reasons.
+std::string most_of(const std::map<std::string, std::uint64_t>& reasons) {
+  return std::ranges::max_element(reasons, {}, [](const auto& reason) { return reason.second; })->first;
+}
+
+// What the subject said most often where it did not take a problem. It has said so.
+std::string refusal(const std::map<std::string, PropertyCounts>& verdicts) {
+  std::map<std::string, std::uint64_t> said;
+  for (const auto& [property, counts] : verdicts)
+    for (const auto& [why, count] : counts.skipped)
+      if (why.starts_with(unsupported_prefix)) said[why.substr(unsupported_prefix.size())] += count;
+  return most_of(said);
+}
+
 }  // namespace
 
 std::uint64_t PropertyCounts::of(VerdictKind kind) const {
@@ -52,6 +66,9 @@ void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
   executed += outcome.executed();
   failing_cases += outcome.reported.has_value();
   slow += outcome.slow;
+  refused += !outcome.laws.empty() && std::ranges::all_of(outcome.laws, [](const LawVerdict& law) {
+    return law.verdict.kind == VerdictKind::skip && law.verdict.reason.starts_with(unsupported_prefix);
+  });
   seconds_in += outcome.seconds;
   if (outcome.aggregate) drift[to_text(outcome.aggregate->policy)].add(*outcome.aggregate, problem);
   const bool is_long = problem.op().is_long(problem);
@@ -101,11 +118,27 @@ std::string Summary::emptiness() const {
   return "every verdict but the guards' was skip or vacuous: nothing was tested";
 }
 
+std::string Summary::unjudged() const {
+  if (std::string empty = emptiness(); !empty.empty()) return empty;
+  if (2 * refused > cases)
+    return fmt::format(
+        "{} refused {} of {} problems, mostly because: {}; let it say what it does not take (`supports`), or leave "
+        "that out with --assume",
+        subject, refused, cases, refusal(verdicts));
+  const bool bound =
+      verdicts.contains(std::string(policy_bound_name)) || verdicts.contains(std::string(compare_bound_name));
+  if (bound && elements == 0)
+    return fmt::format(
+        "the bound judged no element of any result{}: see what was skipped or vacuous; --policy says what it promises",
+        vacuous.empty() ? "" : ", mostly because: " + most_of(vacuous));
+  return {};
+}
+
 Exit Summary::exit() const noexcept {
   if (std::ranges::any_of(findings, [](const Finding& finding) { return !finding.known; })) return Exit::found;
   if (interrupted) return Exit::interrupted;
   if (!findings.empty()) return Exit::held;
-  return emptiness().empty() ? Exit::held : Exit::internal;
+  return unjudged().empty() ? Exit::held : Exit::incomplete;
 }
 
 }  // namespace attest::engine

@@ -97,7 +97,9 @@ struct Summary {
   double given_up = 0;                                    // share of the domain that `assume` excludes
   std::uint64_t rejected = 0;                             // draws that --assume turned away
   std::uint64_t failing_cases = 0;
-  std::uint64_t slow = 0;  // cases that passed the time limit, and did not when they were asked once more, alone
+  std::uint64_t refused = 0;  // cases whose own call the subject said that it does not take
+  std::uint64_t cut_off = 0;  // cases under way when time was over: not among `cases`
+  std::uint64_t slow = 0;     // cases that passed the time limit, and did not when they were asked once more, alone
   double seconds = 0;
   Seconds seconds_in;
   std::vector<Finding> findings;  // one per bucket, in order of case number
@@ -118,10 +120,13 @@ struct Summary {
   [[nodiscard]] Finding* finding_of(const std::string& bucket);
   // Adds one case in case order.
   void add(const Problem& problem, const CaseOutcome& outcome);
-  // 1 if a finding is not known; else 130 if a signal ended it; 3 if nothing was executed, or every verdict but the guards' was skip or vacuous; else 0.
+  // 1 if a finding is not known; else 130 if a signal ended it; 5 if unjudged() says why; else 0.
   [[nodiscard]] Exit exit() const noexcept;
-  // Why exit() is internal, in one sentence; empty otherwise.
+  // Why this says nothing of the subject, in one sentence; empty otherwise: nothing was executed, or every verdict but the guards' was
+  // skip or vacuous.
   [[nodiscard]] std::string emptiness() const;
+  // The same, or why it says too little: the bound judged no element, or the subject refused more than half of the problems.
+  [[nodiscard]] std::string unjudged() const;
 };
 
 // The object that --json writes. `rerun` makes each finding's rerun line.

@@ -76,6 +76,8 @@ void write_counts(const Summary& s, ordered_json& object) {
   object["drift"] = to_json(s.drift);
   object["failing_cases"] = s.failing_cases;
   if (!s.subject_b.empty()) object["open"] = open_to_json(s.open);
+  object["refused"] = s.refused;
+  object["cut_off"] = s.cut_off;
   object["slow"] = s.slow;
   object["seconds"] = s.seconds;
   object["seconds_in"] = seconds_to_json(s.seconds_in);
@@ -171,6 +173,7 @@ ordered_json to_json(const Summary& s, const std::function<std::string(const Fin
                                  {"defect", avoided.defect}});
   object["unshrunk"] = s.unshrunk;
   object["exit"] = static_cast<int>(s.exit());
+  if (s.exit() == Exit::incomplete) object["unjudged"] = s.unjudged();
   return object;
 }
 
@@ -198,6 +201,8 @@ void state_from_json(const json& object, Summary& s) {
   s.redrawn = object.at("redrawn").get<std::uint64_t>();
   s.laws_left_out = object.at("laws_left_out").get<std::uint64_t>();
   s.failing_cases = object.at("failing_cases").get<std::uint64_t>();
+  s.refused = object.value("refused", std::uint64_t{0});
+  s.cut_off = object.value("cut_off", std::uint64_t{0});
   s.slow = object.value("slow", std::uint64_t{0});
   for (const json& seen : object.value("open", json::array()))
     s.open[seen.at("question").get<std::string>()] = {seen.at("problems").get<std::uint64_t>(),

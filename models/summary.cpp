@@ -221,7 +221,7 @@ Exit Summary::exit() const noexcept {
       return kind.first == VerdictKind::skip || kind.first == VerdictKind::vacuous;
     });
   });
-  return nothing ? Exit::internal : Exit::held;
+  return nothing ? Exit::incomplete : Exit::held;
 }
 
 }  // namespace attest::models

@@ -166,6 +166,9 @@ std::string given_up_html(const json& record) {
                                                    counted(redrawn, "problem"), percent(redrawn, cases))));
   if (const Count laws = count_of(record, "laws_left_out"); laws > 0)
     text += row("laws left out", escaped(fmt::format("{}, where they are known to fail", counted(laws, "time"))));
+  if (const Count cut_off = count_of(record, "cut_off"); cut_off > 0)
+    text += row("cut off", escaped(fmt::format("{} under way when time was over, and not judged",
+                                               cut_off == 1 ? "1 problem was" : grouped(cut_off) + " problems were")));
   if (const Count slow = count_of(record, "slow"); slow > 0)
     text += row("slow", escaped(fmt::format("{} passed the time limit, and not when asked once more, alone",
                                             counted(slow, "problem"))));
@@ -190,7 +193,8 @@ std::string status_html(const json& record) {
   if (record.at("exit").get<int>() == 0) return "<span class=\"status good\">every property held</span>";
   if (record.value("interrupted", false))
     return "<span class=\"status\">nothing failed until it was interrupted</span>";
-  return "<span class=\"status bad\">nothing was tested</span>";
+  const std::string why = said(record, "unjudged");
+  return "<span class=\"status bad\">nothing judged" + (why.empty() ? "" : ": " + escaped(why)) + "</span>";
 }
 
 std::string header_html(const json& record) {

@@ -135,10 +135,12 @@ std::string junit_xml(const json& given) {
       one.body += element("failure", finding.at("verdict").get<std::string>(), finding.at("bucket").get<std::string>(),
                           told(finding));
     }
-    if (summary.at("exit").get<int>() == 3)
-      cases.push_back({subject, "campaign",
-                       element("error", "no verdict", "nothing was tested", "see the skipped laws"),
-                       Case::Kind::error});
+    if (const int exit = summary.at("exit").get<int>();
+        exit == static_cast<int>(Exit::incomplete) || exit == static_cast<int>(Exit::internal))
+      cases.push_back(
+          {subject, "campaign",
+           element("error", "nothing judged", summary.value("unjudged", "nothing was tested"), "see the skipped laws"),
+           Case::Kind::error});
     const auto text = [&](const char* key) {
       const json value = summary.value(key, json());
       return value.is_null() ? std::string() : value.is_string() ? value.get<std::string>() : json_text(value);

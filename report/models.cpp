@@ -205,7 +205,7 @@ std::string summary_text(const Summary& summary) {
   const std::string model = printable(summary.model.filename().string());
   std::string text =
       n > 0 ? fmt::format("{}: {}\n", model, counted(n, "defect"))
-      : summary.exit() == Exit::internal
+      : summary.exit() == Exit::incomplete
           ? fmt::format("{}: nothing was judged\n", model)
           : fmt::format("{}: every law held{}\n", model, summary.interrupted ? " until it was interrupted" : "");
   text +=

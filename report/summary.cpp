@@ -132,8 +132,11 @@ std::string headline(const Summary& summary) {
                     counted(static_cast<std::size_t>(buckets), "bucket"));
   else if (!summary.findings.empty())
     verdict = "nothing but known failures";
-  if (const std::string empty = summary.emptiness(); !empty.empty())
-    verdict = summary.findings.empty() ? empty : verdict + "; nothing else was tested";
+  if (summary.findings.empty()) {
+    if (const std::string unjudged = summary.unjudged(); !unjudged.empty()) verdict = "nothing judged: " + unjudged;
+  } else if (!summary.emptiness().empty()) {
+    verdict += "; nothing else was tested";
+  }
   return fmt::format("{}{}: {}\n", summary.subject, two ? " and " + summary.subject_b : "", verdict);
 }
 
@@ -163,6 +166,9 @@ std::string summary_text(const Summary& summary) {
   if (!s.subject_b.empty()) text += unsupported_by_side(s);
   text += open_questions(s);
   if (!s.vacuous.empty()) text += "  vacuous: " + by_reason(s.vacuous) + "\n";
+  if (s.cut_off > 0)
+    text += fmt::format("  cut off: {} under way when time was over, and not judged\n",
+                        s.cut_off == 1 ? "1 problem was" : grouped(s.cut_off) + " problems were");
   if (s.slow > 0)
     text += fmt::format("  slow: {} {} the time limit, and not when asked once more, alone on a fresh instance\n",
                         grouped(s.slow), s.slow == 1 ? "problem passed" : "problems passed");

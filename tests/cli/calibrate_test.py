@@ -38,7 +38,7 @@ class Calibrate(unittest.TestCase):
             self.assertEqual(run("calibrate", "--policy", ODD, *SMALL, "--out", "-").stdout, file.read_text())
 
             status, silent = aggregated()
-            self.assertEqual(status, 3)  # it applied nowhere, and says why
+            self.assertEqual(status, 5)  # it applied nowhere, and says why
             self.assertTrue(any(why.startswith("not calibrated: " + ODD) for why in silent["skip"]), silent)
             status, asked = aggregated("--calibration", file)
             self.assertEqual((status, asked["fail"], asked["warn"]), (0, 0, 0))
@@ -78,7 +78,7 @@ class Calibrate(unittest.TestCase):
                 cell["results"] = 10
             file.write_text(json.dumps(data))
             silent = run(*check, "--calibration", file)
-            self.assertEqual(silent.returncode, 3)  # too few results give no threshold
+            self.assertEqual(silent.returncode, 5)  # too few results give no threshold
             self.assertIn("not calibrated: f32, normal+rows1", silent.stdout)
             refused = run("check", "builtin:fused", "--cases", 5, "--calibration", file)
             self.assertEqual(refused.returncode, 2)

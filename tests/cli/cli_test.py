@@ -291,7 +291,7 @@ class Campaigns(Cli):
 
     def test_nothing_executed_is_an_error(self):
         self.refused("check", "builtin:fused", "--cases", 20, "--property", "hard-selection", "--assume",
-                     "keep==closed", status=3, says=["no"])
+                     "keep==closed", status=5, says=["no"])
 
     def test_statistics_are_left_out_if_asked(self):
         laws = lambda *words: json.loads(self.attest("check", "builtin:fused", "--policy", "f32", "--cases", 40, "--laws", "all",

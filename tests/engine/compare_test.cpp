@@ -62,7 +62,8 @@ std::string facts(const Summary& summary) {
   nlohmann::ordered_json object = to_json(summary, [](const Finding&) { return std::string(); });
   object.erase("seconds");
   object.erase("seconds_in");
-  for (auto& finding : object["findings"]) finding.erase("seconds_to_first");
+  for (const char* list : {"findings", "defects"})
+    for (auto& one : object[list]) one.erase("seconds_to_first");
   return json_text(object, 1);
 }
 

@@ -109,7 +109,7 @@ class Confirm : public testing::Test {
 TEST_F(Confirm, OnlyTheCallsThatPoisonAreBlamed) {
   int findings = 0;
   for (const Way way : ways)
-    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
       const auto fired = std::make_shared<int>(0);
       const auto subject = poisonable(*fused, way, fired);
       Observer silent;

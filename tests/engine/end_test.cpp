@@ -162,6 +162,67 @@ TEST(End, ComesInTimeAfterAnInterrupt) {
   }
 }
 
+// A call in flight when time is over, and past its own limit later: asked alone after the end, it is a finding if it hangs, and slow if
+// it does not.
+TEST(End, ACallThatOutlastsTheTimeIsConfirmedAfterIt) {
+  const auto fused = builtin_subject("builtin:fused", {});
+  for (const int jobs : {1, 4})
+    for (const bool hangs : {true, false}) {
+      SCOPED_TRACE(testing::Message() << jobs << (hangs ? " hang" : " slow"));
+      Work work(1);
+      constexpr double time = 0.5;
+      const test::FakeFactory subject(fused->info(), [&]() -> test::Answer {
+        return [&, inner = std::shared_ptr<Subject>(fused->open())](const attest_attention& call) {
+          work.spend(0.01);
+          if (call.k.shape[2] <= 8 || (!hangs && work.now() > time)) return inner->run_one(call);
+          work.spend(10);
+          return CallResult{CallStatus::timeout, "no answer within 10 s", 0};
+        };
+      });
+      Observer silent;
+      CampaignOptions asked;
+      asked.subject = "./sleeps.so";
+      asked.seed = 4;
+      asked.jobs = jobs;
+      asked.seconds = time;
+      asked.laws.further = 0;
+      asked.clock = [&work] { return work.now(); };
+      const Summary summary = run_campaign(subject, nullptr, asked, silent);
+      EXPECT_GT(summary.cases, 0u);
+      EXPECT_EQ(summary.exit(), hangs ? Exit::found : Exit::held) << summary.unjudged();
+      EXPECT_EQ(summary.slow > 0, !hangs);
+      for (const Finding& finding : summary.findings) EXPECT_EQ(finding.entry.seen, VerdictKind::timeout);
+    }
+}
+
+// Wrong numbers that were seen as time ended, and of which no fresh instance could be asked any more, are told as they were seen.
+TEST(End, WhatFailedLastIsNotLost) {
+  const auto fused = builtin_subject("builtin:fused", {});
+  Work work(1);
+  const test::FakeFactory subject(fused->info(), [&]() -> test::Answer {
+    return [&, inner = std::shared_ptr<Subject>(fused->open())](const attest_attention& call) {
+      const CallResult done = inner->run_one(call);
+      if (call.k.shape[2] <= 8) return done;
+      work.spend(100);
+      for (Index i = 0; i < call.out.shape[2]; ++i)
+        if (call.out.shape[3] > 0) attest_store(&call.out, 0, 0, i, 0, 12345);
+      return done;
+    };
+  });
+  Observer silent;
+  CampaignOptions asked;
+  asked.subject = "./wrong.so";
+  asked.seed = 4;
+  asked.seconds = 50;
+  asked.laws.further = 0;
+  asked.clock = [&work] { return work.now(); };
+  const Summary summary = run_campaign(subject, nullptr, asked, silent);
+  ASSERT_EQ(summary.findings.size(), 1u);
+  EXPECT_EQ(summary.findings.front().entry.seen, VerdictKind::fail);
+  EXPECT_FALSE(summary.findings.front().entry.minimal);
+  EXPECT_EQ(summary.exit(), Exit::found);
+}
+
 // What ends an instance is asked for once more, of each plan once, and where time ends the campaign three times and one in four of its
 // kind: 30 % of the plans do, under no condition that a predicate tells.
 TEST(End, WhatEndsInstancesIsNotConfirmedEachTime) {

@@ -169,7 +169,7 @@ class Consumer(Installed):
         check("throws-an-int", 1, "it threw something that is no std::exception")
         check("misreads", 1, "a tensor of code 2 and 32 bits is read as a type of code 2 and 16 bits")
         check("unset", 1, "it threw an exception")
-        check("declines", 3, "unsupported: not today")
+        check("declines", 5, "unsupported: not today")
         check("declines-causal", 0, "unsupported: no causal masks here")
         check("counts-calls", 1, "rerun")
         check("throws", 1, "out of workspace", "--in-process")

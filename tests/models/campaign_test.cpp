@@ -323,7 +323,7 @@ TEST_F(Campaigns, JudgeNothingWhereNothingRuns) {
   };
   const Summary summary = run(std::move(runtime), 3);
   EXPECT_TRUE(summary.findings.empty());
-  EXPECT_EQ(summary.exit(), Exit::internal);
+  EXPECT_EQ(summary.exit(), Exit::incomplete);
   EXPECT_EQ(summary.laws.at("spread").skipped.at("no such models"), 6u);
 }
 

@@ -22,8 +22,8 @@ class Failure(AssertionError):
 
 
 class NotTested(RuntimeError):
-    """No verdict: `status` is the program's (docs/cli.md), 2 for a wrong argument, 3 where nothing could be judged, 4 where the
-    subject could not be started; the text says why."""
+    """No verdict: `status` is the program's (docs/cli.md), 2 for a wrong argument, 3 where attest itself failed, 4
+    where the subject could not be started, 5 where nothing was judged, or too little; the text says why."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
