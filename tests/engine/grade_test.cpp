@@ -647,7 +647,7 @@ Grade interrupted_at(std::string_view what, std::size_t done) {
 TEST(Grade, AnInterruptLeavesWhatIsWhole) {
   const Grade none = interrupted_at("fault:0.25", 0);
   EXPECT_TRUE(none.interrupted && none.faults.empty());
-  EXPECT_EQ(none.exit(), Exit::internal);
+  EXPECT_EQ(none.exit(), Exit::interrupted);
   EXPECT_TRUE(std::isnan(none.worst_problems()));
 
   const Grade one = interrupted_at("fault:0.5", 1);
