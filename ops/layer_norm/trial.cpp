@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <deque>
 #include <utility>
 
@@ -5,6 +6,7 @@
 #include "core/layer_norm/inputs.hpp"
 #include "ensemble/layer_norm.hpp"
 #include "ops/layer_norm/parts.hpp"
+#include "ops/layer_norm/probe/parts.hpp"
 #include "oracle/layer_norm/calibration.hpp"
 #include "oracle/layer_norm/oracle.hpp"
 #include "properties/ensemble.hpp"
@@ -21,6 +23,7 @@ namespace own = properties::layer_norm;
 using attest::layer_norm::Inputs;
 using attest::layer_norm::Stage;
 using oracle::layer_norm::LayerNormOracle;
+using probing::narrow_stage;
 using properties::CallFailed;
 using properties::Stopwatch;
 using Named = attest::Inputs::Named;
@@ -64,6 +67,7 @@ class LayerNormTrial final : public Trial {
   }
   Verdict check(const Law& law) override {
     base();
+    if (law.own == narrow_stage) return check_narrow_stage();
     if (law.own == guards) return check_guards();
     if (law.own == policy_bound) return judgement();
     if (law.own == ensemble_error()) return check_ensemble();
@@ -185,6 +189,15 @@ class LayerNormTrial final : public Trial {
                                                     oracle::layer_norm::calibration_class(problem_)));
   }
 
+  Verdict check_narrow_stage() {
+    const auto& supports = subject_.info().layer_norm.value().supports;
+    const std::uint64_t key = probing::narrow_stage_key(problem_.seed);
+    const Problem drawn = probing::at_usual_sizes(key) ? at_usual_sizes(problem_, supports, key) : problem_;
+    const Maker maker(supports, drawn, contract_.gamma_offset);
+    return probing::check_narrow_stage(narrow_questions(maker, contract_, key), key, contract_, subject_,
+                                       subject_calls_, elapsed_.subject);
+  }
+
   Verdict check_pair(bool bits) {
     if (peer_ == nullptr || !peer_->info().layer_norm) return Verdict::skip("no second subject");
     peer_base();
@@ -278,6 +291,7 @@ std::vector<Law> laws(const Op& op) {
   all.push_back({&op, "compare-bits", "A(x) = B(x), bit by bit",
                  "two subjects give the same bits: no contract claims it, and it is asked by name", Kind::exact,
                  Asks::base_call, Claim::none, all.size()});
+  all.insert(std::ranges::find(all, Kind::statistical, &Law::kind), probing::narrow_stage_law(&op));
   return all;
 }
 
@@ -287,6 +301,8 @@ std::optional<std::string> not_applicable(const Law& law, const Problem& problem
     const auto refusal = ensemble::layer_norm::refusal(problem, contract);
     return refusal ? std::optional(std::string(*refusal)) : std::nullopt;
   }
+  if (law.own == narrow_stage)
+    return problem.elements() > 0 ? std::nullopt : std::optional<std::string>("no output elements");
   if (law.own == statistical_bound() || law.own == aggregate_error()) return without_statistics(problem, contract);
   if (law.own >= compare_bound())
     return problem.elements() > 0 ? std::nullopt : std::optional<std::string>("no output elements");

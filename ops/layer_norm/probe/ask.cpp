@@ -1,22 +1,38 @@
 #include "ops/layer_norm/probe/ask.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/supports.hpp"
 
 namespace attest::ops::of_layer_norm {
 
 Index Maker::width(Index least) const {
+  if (drawn_ != nullptr) return drawn_->hidden;
   const Index step = row_step(supports_.alignment, dtype_);
   return supports_.hidden.nearest((least + step - 1) / step * step);
 }
 
 Problem Maker::blank(Index hidden) const {
   Problem p;
+  if (drawn_ != nullptr) {
+    p.rows = drawn_->rows;
+    p.param_type = drawn_->param_type;
+    p.sum_out = drawn_->sum_out;
+    p.threads = drawn_->threads;
+    p.judged = drawn_->judged;
+    for (const auto member :
+         {&Problem::x_layout, &Problem::residual_layout, &Problem::param_layout, &Problem::out_layout})
+      if (drawn_->*member != attest::layer_norm::Layout::broadcast &&
+          drawn_->*member != attest::layer_norm::Layout::far)
+        p.*member = drawn_->*member;
+    if (drawn_->residual != Residual::none) p.residual = Residual::zero;
+  } else {
+    p.rows = supports_.rows.nearest(rows_);
+  }
   p.dtype = dtype_;
-  p.rows = supports_.rows.nearest(rows_);
   p.hidden = hidden;
-  p.norm = supports_.layer ? Norm::layer : Norm::rms;
+  p.norm = layer() ? Norm::layer : Norm::rms;
   p.values = Values::constant;
   p.epsilon = two_to(dtype_ == Format::f64 ? -120 : dtype_ == Format::f16 ? -24 : -40);  // a number of the dtype
   p.gamma = supports_.no_gamma ? Weights::none : Weights::one;
@@ -54,8 +70,11 @@ void set_row(Problem& problem, const Row& x) {
   std::size_t most = 0;
   double usual = 0;
   bool alternates = false;
+  std::vector<std::pair<double, bool>> seen;  // a row holds few numbers
   for (std::size_t i = 0; i < x.size(); ++i) {
-    if (i > 0 && x[i] == x[i - 1]) continue;
+    const std::pair here{x[i], i % 2 == 0};
+    if (std::ranges::count(seen, here) != 0) continue;
+    seen.push_back(here);
     std::size_t alike = 0, opposite = 0;
     for (std::size_t j = 0; j < x.size(); ++j) {
       alike += x[j] == x[i];

@@ -34,6 +34,9 @@ class Maker {
   // `gamma_offset`: 1 where gamma is stored less 1.
   Maker(const Supports& supports, Format dtype, Index rows = 1, int gamma_offset = 0)
       : supports_(supports), dtype_(dtype), rows_(rows), gamma_offset_(gamma_offset) {}
+  // With the options and sizes of a drawn problem, which must outlive it, whatever is asked for.
+  Maker(const Supports& supports, const Problem& drawn, int gamma_offset)
+      : supports_(supports), dtype_(drawn.dtype), gamma_offset_(gamma_offset), drawn_(&drawn) {}
   // The same with zeros as a residual in every call.
   [[nodiscard]] Maker with_residual() const {
     Maker other = *this;
@@ -43,7 +46,7 @@ class Maker {
 
   [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
   [[nodiscard]] Format dtype() const noexcept { return dtype_; }
-  [[nodiscard]] bool layer() const noexcept { return supports_.layer; }
+  [[nodiscard]] bool layer() const noexcept { return drawn_ ? drawn_->norm == Norm::layer : supports_.layer; }
   [[nodiscard]] bool has_params() const noexcept { return supports_.gamma && supports_.beta; }
   // What is added to a gamma that is stored.
   [[nodiscard]] double gamma_offset() const noexcept { return gamma_offset_; }
@@ -57,9 +60,10 @@ class Maker {
  private:
   const Supports& supports_;
   Format dtype_;
-  Index rows_;
+  Index rows_ = 1;
   int gamma_offset_;
   bool residual_ = false;
+  const Problem* drawn_ = nullptr;
 };
 
 // ---- literal elements, of the first row

@@ -5,6 +5,7 @@
 
 #include "ops/layer_norm/probe/ask.hpp"
 #include "ops/probe/meaning.hpp"
+#include "ops/probe/narrow.hpp"
 #include "ops/probe/stages.hpp"
 
 namespace attest::ops::of_layer_norm {
@@ -26,7 +27,11 @@ struct Asking {
 // What a stage may be: no stage here is tf32.
 std::span<const Format> formats() noexcept;
 
-// questions.cpp: of every stage but storage, in their order.
+// questions.cpp: what the law narrow-stage may ask of a problem like the drawn one, under what the contract promises, all of which must
+// outlive it; and a drawn problem in widths that are people's.
+std::vector<probing::NarrowQuestion> narrow_questions(const Maker& maker, const Contract& contract, std::uint64_t key);
+Problem at_usual_sizes(Problem problem, const Supports& supports, std::uint64_t key);
+// Of every stage but storage, in their order.
 std::vector<probing::StageQuestions> stage_questions(const Maker& maker, const Maker& further);
 // numbers.cpp: the variance, the root, roundings, subnormal numbers. meaning.cpp: what options mean.
 std::vector<ProbeRow> number_rows(const Asking& asking);

@@ -8,38 +8,16 @@
 #include "core/rng.hpp"
 #include "kernels/emulated/contracts.hpp"
 #include "ops/op.hpp"
-#include "ops/probe/narrow.hpp"
 #include "probed.hpp"
+#include "tests/ops/narrow_stage.hpp"
 
 namespace attest {
 namespace {
 
 using test::Probed;
 
-const ops::Law& law() { return *ops::find_law(ops::probing::narrow_stage_name, *ops::all_ops().front()); }
-
-ops::Problem drawn(const Supports& supports, Format dtype, std::uint64_t number) {
-  return ops::all_ops().front()->domain(ops::Supports(supports), {dtype})->draw(44, number, 1).problem;
-}
-
-// How many of so many problems fail, of how many that were asked.
-struct Asked {
-  int failed = 0, asked = 0;
-  std::string first;
-};
-Asked ask(Probed& subject, int problems, int enough) {
-  const Format dtype = subject.info().dtypes.front();
-  const ops::Contract contract = subject.info().contract(dtype);
-  Asked result;
-  for (int n = 0; n < problems && result.failed < enough; ++n) {
-    const ops::Problem problem = drawn(subject.info().supports, dtype, static_cast<std::uint64_t>(n));
-    if (law().not_applicable(problem, contract, subject.info())) continue;
-    const Verdict verdict = problem.op().trial(problem, contract, subject, nullptr)->check(law());
-    result.asked += verdict.kind != VerdictKind::skip;
-    if (verdict.kind != VerdictKind::fail) continue;
-    if (result.failed++ == 0) result.first = to_text(problem) + ": " + verdict.evidence->note;
-  }
-  return result;
+test::AskedNarrowStage ask(Probed& subject, int problems) {
+  return test::ask_narrow_stage(*ops::all_ops().front(), subject, problems);
 }
 
 // ---- kernels that do not keep their word ------------------------------------------------------------------------------------
@@ -81,7 +59,7 @@ TEST(AttentionNarrowStage, TellsEachStageAtUsualSizes) {
     s.lk = {512, 1024, 1};
     const std::string what =
         std::string(name(lie.dtype)) + "," + std::string(name(lie.stage)) + "=" + std::string(name(lie.real));
-    const Asked result = ask(subject, 400, 1);
+    const test::AskedNarrowStage result = ask(subject, 400);
     EXPECT_EQ(result.failed > 0, !undetectable.contains(what))
         << what << ", " << result.asked << " asked: " << result.first;
   }
@@ -94,7 +72,7 @@ TEST(AttentionNarrowStage, LeavesEveryBuiltinVariantAlone) {
     for (const NamedPolicy& named : named_policies()) {
       const Contract contract = kernel.contract(named.policy);
       Probed subject(contract, test::kernel_answer(kernel, contract));
-      const Asked result = ask(subject, 40, 1);
+      const test::AskedNarrowStage result = ask(subject, 40);
       EXPECT_EQ(result.failed, 0) << kernel.name << " " << named.name << ": " << result.first;
       EXPECT_GT(result.asked, 0) << kernel.name << " " << named.name;
     }
@@ -117,7 +95,7 @@ TEST(AttentionNarrowStage, LeavesEmulatedKernelsAtTheirEndsAlone) {
     subject.said().supports.lk.max = 256;  // it is slow
     subject.said().supports.d.max = subject.said().supports.dv.max = 64;
     subject.said().supports.b.max = subject.said().supports.hq.max = subject.said().supports.lq.max = 4;
-    const Asked result = ask(subject, 30, 1);
+    const test::AskedNarrowStage result = ask(subject, 30);
     EXPECT_EQ(result.failed, 0) << "kernel " << n << " of " << to_text(contract.policy) << ": " << result.first;
     EXPECT_GT(result.asked, 0) << n;
   }

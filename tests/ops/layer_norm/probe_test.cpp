@@ -16,6 +16,7 @@
 #include "kernels/layer_norm/emulated/emulator.hpp"
 #include "kernels/layer_norm/registry.hpp"
 #include "ops/op.hpp"
+#include "tests/ops/narrow_stage.hpp"
 #include "tests/ops/probe_rows.hpp"
 
 namespace attest {
@@ -342,6 +343,58 @@ TEST(LayerNormProbe, NarrowsTheGenerousReadingByWhatWasSeen) {
         << name(stage);
   // What one pass may be off by is no error of a stage that is said to be f32.
   EXPECT_EQ(narrowed(layer_norm::policy_for(Format::f16), "fused-one-pass").policy[Stage::statistics], Format::f16);
+}
+
+// ---- the law that asks one question of a problem -----------------------------------------------------------------------
+
+test::AskedNarrowStage ask(Probed& subject, int problems) {
+  return test::ask_narrow_stage(*ops::find_op("layer_norm"), subject, problems);
+}
+
+TEST(LayerNormNarrowStage, TellsEachStageAtUsualWidths) {
+  const KernelEntry& kernel = builtin("explicit");
+  for (const Format dtype : dtypes)
+    for (std::size_t stage = 1; stage < layer_norm::stage_count; ++stage)
+      for (const Format narrow : {Format::f16, Format::bf16}) {
+        const Contract promise = kernel.contract(layer_norm::policy_for(dtype));
+        if (ops::holds(narrow, promise.policy[static_cast<Stage>(stage)])) continue;
+        Policy real = promise.policy;
+        real.set(static_cast<Stage>(stage), narrow);
+        Probed subject(promise, answer_of(kernel, kernel.contract(real)));
+        subject.supports().rows = {1, 4, 1};
+        subject.supports().hidden = {768, 8192, 256};
+        const std::string lie = std::string(name(dtype)) + "," +
+                                std::string(layer_norm::name(static_cast<Stage>(stage))) + "=" +
+                                std::string(name(narrow));
+        const test::AskedNarrowStage result = ask(subject, 300);
+        EXPECT_EQ(result.failed > 0, !undetectable.contains(lie))
+            << lie << ", " << result.asked << " asked: " << result.first;
+      }
+}
+
+TEST(LayerNormNarrowStage, LeavesEveryBuiltinVariantAlone) {
+  for (const KernelEntry& kernel : kernels::layer_norm::builtin_kernels())
+    for (const layer_norm::NamedPolicy& named : layer_norm::named_policies()) {
+      const Contract contract = kernel.contract(named.policy);
+      Probed subject(contract, answer_of(kernel, contract));
+      const test::AskedNarrowStage result = ask(subject, 40);
+      EXPECT_EQ(result.failed, 0) << kernel.name << " " << named.name << ": " << result.first;
+    }
+}
+
+TEST(LayerNormNarrowStage, LeavesEmulatedKernelsAtTheirEndsAlone) {
+  int asked = 0;
+  for (std::uint64_t n = 0; n < 200; ++n) {
+    const Contract contract = emulator::layer_norm::draw_contract(mix(n + 44));
+    Probed subject(contract, emulated_answer(contract, n));
+    subject.supports().hidden.max = 1024;  // it is slow
+    subject.supports().rows.max = 4;
+    const test::AskedNarrowStage result = ask(subject, 10);
+    EXPECT_EQ(result.failed, 0) << "kernel " << n << " of " << layer_norm::to_text(contract.policy) << ": "
+                                << result.first;
+    asked += result.asked;
+  }
+  EXPECT_GT(asked, 1000);
 }
 
 }  // namespace
