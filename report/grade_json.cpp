@@ -31,6 +31,7 @@ ordered_json hunt_json(const Hunt& hunt, const std::string& unit) {
   object["seconds"] = hunt.seconds;
   object["law"] = hunt.law;
   object["credited"] = hunt.credited;
+  object["proof"] = hunt.proof;
   object[unit] = hunt.work;
   object["subject_calls"] = hunt.subject_calls;
   object["minimal"] = hunt.minimal;

@@ -57,10 +57,12 @@ std::string campaign_line(const FaultGrade& fault, bool laws) {
   std::string problems = pair_of(of_found(fault, [](const Hunt& h) { return h.drawn; }));
   if (found < fault.hunts.size()) problems = fmt::format("{}/{} seeds", found, fault.hunts.size());
   const std::vector<double> seconds = of_found(fault, [](const Hunt& h) { return h.seconds; });
-  std::string line = fmt::format("  {:<{}}{:>12}{:>8}{:>10}{:>10}  {:<24}", bare(fault.fault.name), name_width,
+  const auto proven = std::ranges::count_if(fault.hunts, &Hunt::proof);
+  std::string line = fmt::format("  {:<{}}{:>12}{:>8}{:>10}{:>10}{:>10}  {:<24}", bare(fault.fault.name), name_width,
                                  problems, seconds.empty() ? "-" : fmt::format("{:.2f}", engine::median(seconds)),
                                  pair_of(of_found(fault, [](const Hunt& h) { return h.work; })),
                                  pair_of(of_found(fault, [](const Hunt& h) { return h.subject_calls; })),
+                                 fmt::format("{}/{}", proven, fault.hunts.size()),
                                  credited.empty() ? "NOT FOUND" : fmt::format("{}", fmt::join(credited, ", ")));
   if (laws) line += "  " + beyond_bound(fault);
   while (line.back() == ' ') line.pop_back();
@@ -71,7 +73,8 @@ std::string campaign_table(const Grade& grade, const GradeOptions& options) {
   std::string text = fmt::format(
       "Default campaigns, seeds 1..{}, at most {} problems each; median/worst of the seeds: problems to the first "
       "failure,\n"
-      "seconds (median), {} of the reproducer, subject calls of shrinking; the law credited with it\n",
+      "seconds (median), {} of the reproducer, subject calls of shrinking; seeds whose law proves what "
+      "it found;\nthe law credited with it\n",
       options.seeds, grouped(options.cases), options.op->unit_of_work());
   if (options.paired > 0)
     text += fmt::format(
@@ -79,13 +82,17 @@ std::string campaign_table(const Grade& grade, const GradeOptions& options) {
         "the\n"
         "first such of {} problems that all laws were tried on\n",
         grouped(options.paired));
-  text += fmt::format("  {:<{}}{:>12}{:>8}{:>10}{:>10}  {:<24}{}\n", "fault", name_width, "problems", "s", "size",
-                      "calls", "credited", options.paired > 0 ? "  laws beyond the bound" : "");
+  text += fmt::format("  {:<{}}{:>12}{:>8}{:>10}{:>10}{:>10}  {:<24}{}\n", "fault", name_width, "problems", "s", "size",
+                      "calls", "by proof", "credited", options.paired > 0 ? "  laws beyond the bound" : "");
   for (const FaultGrade& fault : grade.faults) text += campaign_line(fault, options.paired > 0);
   const std::vector<std::string> missed = grade.missed();
   text += fmt::format(
       "{} of {} faults found from every seed; problems to the first failure: median {:.0f}, worst {:.0f}\n",
       grade.faults.size() - missed.size(), grade.faults.size(), grade.median_problems(), grade.worst_problems());
+  const std::vector<std::string> not_proven = grade.not_proven();
+  text += not_proven.empty()
+              ? "all that was found was found by proof\n"
+              : fmt::format("found by statistics alone from some seed: {}\n", fmt::join(not_proven, ", "));
   if (const std::size_t rest = options.faults.size() - grade.faults.size(); rest > 0)
     text += fmt::format("{} more {} not graded: interrupted\n", rest, rest == 1 ? "fault was" : "faults were");
   return text;

@@ -110,6 +110,14 @@ std::vector<std::string> Grade::missed() const {
   return names;
 }
 
+std::vector<std::string> Grade::not_proven() const {
+  std::vector<std::string> names;
+  for (const FaultGrade& fault : faults)
+    if (std::ranges::any_of(fault.hunts, [](const Hunt& hunt) { return hunt.found && !hunt.proof; }))
+      names.push_back(fault.fault.name);
+  return names;
+}
+
 double Grade::median_problems() const { return median(problems_of(*this)); }
 
 double Grade::worst_problems() const {

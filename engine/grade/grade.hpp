@@ -60,6 +60,7 @@ struct Hunt {
   double seconds = 0;              // to the failure
   std::string law;                 // under which it is reported
   std::string credited;            // the policy bound if it failed on the same problem, else `law`
+  bool proof = false;              // that is no statistical law, and so proves what it found
   std::int64_t work = 0;           // of the reproducer, in the operation's unit
   std::int64_t subject_calls = 0;  // of shrinking
   bool minimal = false;            // no neighbour of the reproducer fails
@@ -162,6 +163,8 @@ struct Grade {
 
   // Faults that some seed did not find, by name.
   [[nodiscard]] std::vector<std::string> missed() const;
+  // Faults that some seed found by a statistical law alone, by name.
+  [[nodiscard]] std::vector<std::string> not_proven() const;
   // Problems to the first detection, of all hunts; a hunt that found nothing counts as infinite. NaN of none.
   [[nodiscard]] double median_problems() const;
   [[nodiscard]] double worst_problems() const;
