@@ -116,6 +116,7 @@ class Search {
         Case earlier(part, before[i], precision_, before_[i].seed);
         ask(law_, {earlier, asking_.runtime, asking_.build, std::exchange(on, Freshness::kept)});
       }
+      got.clear();
       Case problem(part, feeds, precision_, seed_);
       return ask(law_, {problem, asking_.runtime, asking_.build, on, asking_.pictures, &got});
     };

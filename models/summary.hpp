@@ -66,7 +66,7 @@ struct Summary {
   std::map<std::string, std::uint64_t> skipped;  // problems that the graph itself does not take, by reason
   std::optional<Coverage> coverage{};            // of a campaign that has a folder
 
-  // 1 with a finding; else 130 if a signal ended it; 3 where nothing was judged.
+  // 1 with a finding; else 130 if a signal ended it; 5 where nothing was judged.
   [[nodiscard]] Exit exit() const noexcept;
 };
 
