@@ -31,9 +31,15 @@ OutputFile::OutputFile(const std::string& path, std::string_view option, Before 
   const bool holds_something = was_there && std::filesystem::is_regular_file(path, error);  // a pipe is opened once
   const bool at_once = before == Before::nothing || (was_there && !holds_something);
   open(at_once ? std::ios::out : std::ios::app);
+  made_ = at_once && !was_there;
   if (at_once) return;
   file_.reset();
   if (!was_there) std::filesystem::remove(path, error);
+}
+
+OutputFile::~OutputFile() {
+  std::error_code error;
+  if (made_ && plain_file(path_) == opened_) std::filesystem::remove(path_, error);
 }
 
 void OutputFile::open(std::ios::openmode mode) {
@@ -51,6 +57,7 @@ void OutputFile::require_in_place() const {
 std::ostream& OutputFile::stream() {
   if (is_stdout()) return std::cout;
   if (!file_) open(std::ios::out);
+  made_ = false;
   return *file_;
 }
 

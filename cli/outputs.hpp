@@ -23,6 +23,10 @@ class OutputFile {
   // Throws Error(usage) naming the option and the path if it cannot be written. Where it is to hold what it held, a file that
   // was not there is not there afterwards.
   OutputFile(const std::string& path, std::string_view option, Before before = Before::nothing);
+  // Leaves no empty file behind where none was: what stream() was never asked for has nothing to say.
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
   // Of a file that is empty at first. Throws as the constructor does.
   [[nodiscard]] std::ostream& stream();
   [[nodiscard]] bool is_stdout() const noexcept { return path_ == "-"; }
@@ -36,6 +40,7 @@ class OutputFile {
   void open(std::ios::openmode mode);
 
   std::string path_, option_;
+  bool made_ = false;  // by the constructor, and still empty
   std::unique_ptr<std::ofstream> file_;  // null: stdout, or not open yet
   std::pair<dev_t, ino_t> opened_{};     // of a plain file
 };

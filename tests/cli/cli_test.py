@@ -224,6 +224,12 @@ class Campaigns(Cli):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(list((self.cwd / "attest-out" / "builtin-fused").iterdir())), 1)
 
+    def test_a_refused_run_leaves_no_empty_report(self):
+        reports = ("--json", "a.json", "--junit", "a.xml", "--sarif", "a.sarif", "--events", "a.jsonl")
+        self.refused("check", "builtin:fused", "--policy", "f17", *reports, says=["f17"])
+        self.refused("check", "./nowhere.so", *reports, status=4, says=["nowhere"])
+        self.assertEqual(list(self.cwd.glob("a.*")), [])
+
     def test_campaigns_of_one_second_have_folders_of_their_own(self):
         words = [self.program, "fuzz", "--cases", "1", "--seed", "3", "--jobs", "1"]
         started = [subprocess.Popen(words, cwd=self.cwd, stdout=subprocess.DEVNULL) for _ in range(6)]

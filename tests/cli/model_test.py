@@ -248,7 +248,7 @@ class Model(Cli):
         self.assertIn("with column_major inputs", finding["reason"])
         self.assertEqual(self.attest("replay", "corpus").returncode, 0)
         (self.cwd / "own.py").write_text(script)
-        summary, _ = self.summary("check", "encoder.onnx", "--on", "own.py", "--property", "*layout", "--cases", 3, status=3)
+        summary, _ = self.summary("check", "encoder.onnx", "--on", "own.py", "--property", "*layout", "--cases", 3, status=5)
         self.assertEqual(list(summary["verdicts"]["input-layout"]["skip"]), ["the runtime takes packed inputs alone"])
         (self.cwd / "own.py").write_text(script.replace('version="1"', 'version="1", layouts=["diagonal"]'))
         self.refused("check", "encoder.onnx", "--on", "own.py", status=4, says=["there is no layout 'diagonal'"])
