@@ -24,6 +24,14 @@ using attest::problem_from_text;
 
 const Problem plain = problem_from_text("b=2 hq=2 hkv=1 lq=3 lk=5 d=4 dv=3 dtype=f32 lse=f32 values=normal:1 seed=3");
 
+// Positions in all_laws() of those of one subject.
+std::vector<std::size_t> laws_of_attention() {
+  std::vector<std::size_t> laws;
+  for (std::size_t law = 0; law < all_laws().size(); ++law)
+    if (all_laws()[law].op == &ops::attention_op() && !compares(all_laws()[law].name)) laws.push_back(law);
+  return laws;
+}
+
 class Check : public testing::Test {
  protected:
   std::unique_ptr<SubjectFactory> fused = builtin_subject("builtin:fused", {});
@@ -193,6 +201,7 @@ TEST_F(Check, LawsAreChosenByCaseAndNeverOutsideTheirPreconditions) {
   const SubjectInfo& info = fused->info();
   const auto made = domain_for(info, ops::attention_op(), std::nullopt, std::nullopt);
   const Domain& domain = ops::attention_domain(*made);
+  const std::vector<std::size_t> all = laws_of_attention();
   std::set<std::size_t> applicable, drawn;
   for (std::uint64_t i = 0; i < 600; ++i) {
     const Problem problem = draw_problem(domain, 5, i, 1);
@@ -202,15 +211,15 @@ TEST_F(Check, LawsAreChosenByCaseAndNeverOutsideTheirPreconditions) {
     EXPECT_TRUE(std::ranges::is_sorted(laws));
     EXPECT_TRUE(std::ranges::binary_search(laws, law_named(policy_bound_name)));
     EXPECT_LE(laws.size(), 8u);
-    for (std::size_t law = 0; law < properties::properties().size(); ++law)
-      if (!properties::properties()[law].not_applicable(problem, promised, info)) applicable.insert(law);
+    for (const std::size_t law : all)
+      if (!all_laws()[law].not_applicable(problem, promised, info)) applicable.insert(law);
     for (const std::size_t law : laws) {
       drawn.insert(law);
-      const auto& property = properties::properties()[law];
+      const Law& property = all_laws()[law];
       EXPECT_TRUE(property.base_call() || !property.not_applicable(problem, promised, info)) << property.name;
     }
     EXPECT_EQ(choose_laws({0, ""}, problem, promised, info, 5, i).size(), 6u);
-    EXPECT_EQ(choose_laws({std::nullopt, ""}, problem, promised, info, 5, i).size(), properties::properties().size());
+    EXPECT_EQ(choose_laws({std::nullopt, ""}, problem, promised, info, 5, i), all);
   }
   EXPECT_EQ(drawn, applicable);  // none is never drawn
 }
@@ -228,11 +237,10 @@ TEST_F(Check, LawsThatNeedPlansOfTheirOwnAreDrawnWithTheFirstCaseOfAPlan) {
       EXPECT_EQ(laws, choose_laws({}, problem, promised, info, 5, i));
     }
     (i % 8 == 0 ? first : others).insert(laws.begin(), laws.end());
-    EXPECT_EQ(choose_laws({std::nullopt, ""}, problem, promised, info, 5, i, 8).size(),
-              properties::properties().size());
+    EXPECT_EQ(choose_laws({std::nullopt, ""}, problem, promised, info, 5, i, 8), laws_of_attention());
     EXPECT_EQ(choose_laws({2, "layout"}, problem, promised, info, 5, i, 8), std::vector{law_named("layout")});
   }
-  const auto keeps_plan = [](std::size_t law) { return properties::properties()[law].keeps_plan(); };
+  const auto keeps_plan = [](std::size_t law) { return all_laws()[law].keeps_plan(); };
   EXPECT_TRUE(std::ranges::all_of(others, keeps_plan));
   EXPECT_FALSE(std::ranges::all_of(first, keeps_plan));
 }

@@ -656,7 +656,7 @@ TEST(Grade, AnInterruptLeavesWhatIsWhole) {
   EXPECT_EQ(one.faults.front().hunts.size(), 1u);
   EXPECT_FALSE(one.faults.front().laws.empty());
   EXPECT_TRUE(one.rules.empty());
-  EXPECT_EQ(one.exit(), Exit::held);
+  EXPECT_EQ(one.exit(), Exit::interrupted);
 
   const Grade both = interrupted_at("rules", 1);
   EXPECT_TRUE(both.interrupted);
