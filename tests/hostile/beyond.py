@@ -125,7 +125,9 @@ def main():
                 print(errors)
                 return 3
             findings.append({finding["property"] for finding in report["findings"]} - (STATISTICS if options.op == "mha" else set()))
+            warned = {law for law, counts in report["verdicts"].items() if counts["warn"] > 0}
         kept, left = findings
+        left = left or (warned if options.op == "attention" else set())  # statistics warn
         verdict = "as it should be" if left and not kept else "BLAMED within the contract" if kept else "NOT FOUND beyond it"
         wrong += not left or bool(kept)
         print(f"{name:20} {verdict:28} {', '.join(sorted(kept or left))}", flush=True)
