@@ -64,11 +64,6 @@ bool drawn_again(const Problem& p) {
          p.values != Values::ramp && p.values != Values::one_hot;
 }
 
-Problem redrawn(Problem problem, int n) {
-  if (n > 0) problem.seed = mix(problem.seed + static_cast<std::uint64_t>(n)) >> 33;
-  return problem;
-}
-
 std::vector<Index> sampled_rows(const Problem& problem) {
   const std::vector<Index> judged = judged_rows(problem);
   const Index all = static_cast<Index>(judged.size());

@@ -16,7 +16,6 @@ using attest::layer_norm::Problem;
 
 std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract);
 bool drawn_again(const Problem& problem);
-Problem redrawn(Problem problem, int n);
 
 // Of the rows that are judged as many as 2^13 elements allow, eight operations each, spread evenly.
 std::vector<Index> sampled_rows(const Problem& problem);

@@ -88,11 +88,6 @@ std::optional<std::string_view> refusal(const Problem& problem, const Contract& 
 
 bool drawn_again(const Problem& p) { return p.edits.empty() && p.weights != Weights::zero; }
 
-Problem redrawn(Problem problem, int n) {
-  if (n > 0) problem.seed = mix(problem.seed + static_cast<std::uint64_t>(n)) >> 33;
-  return problem;
-}
-
 std::vector<long double> exact(const Call& call) {
   std::vector<long double> out;
   for (Index b = 0; b < call.b(); ++b) {

@@ -18,7 +18,6 @@ using attest::mha::Problem;
 
 std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract);
 bool drawn_again(const Problem& problem);
-Problem redrawn(Problem problem, int n);
 
 // out [b,l,e] of a call in long double; NaN where no token is open to a head.
 std::vector<long double> exact(const Call& call);

@@ -128,11 +128,6 @@ bool drawn_again(const Problem& p) {
          !(constant(p.q_form) && constant(p.k_form) && constant(p.v_form));
 }
 
-Problem redrawn(Problem problem, int n) {
-  if (n > 0) problem.seed = mix(problem.seed + static_cast<std::uint64_t>(n)) >> 33;
-  return problem;
-}
-
 std::vector<RowIndex> sampled_rows(const Problem& problem) {
   const std::vector<Index> judged = judged_rows(problem);
   const Index all = static_cast<Index>(judged.size());

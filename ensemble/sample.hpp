@@ -15,8 +15,6 @@ namespace attest::ensemble {
 std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract);
 // Whether another seed gives other values: not of a file, of constants, or of a problem with an element set by hand.
 bool drawn_again(const Problem& problem);
-// Draw n of the problem: itself, or with values of another seed.
-Problem redrawn(Problem problem, int n);
 
 // The rows that are held: of those that are judged as many as 2^16 multiply-adds allow, spread evenly.
 std::vector<RowIndex> sampled_rows(const Problem& problem);

@@ -5,8 +5,8 @@
 // no proof: it warns, since kernels that take each number of their contract to its end were seen beyond it (tests/hostile). Where an
 // element leaves its proven interval the law has no say.
 #include <algorithm>
-#include <deque>
 
+#include "ensemble/redraws.hpp"
 #include "ensemble/sample.hpp"
 #include "properties/ensemble.hpp"
 #include "properties/property.hpp"
@@ -53,18 +53,12 @@ std::optional<std::string> not_asked(const Problem& problem, const Contract& con
 
 Verdict check(Trial& trial) {
   if (trial.judgement().kind == VerdictKind::fail) return left_to_the_bound();
-  struct Drawn {
-    Problem problem;
-    Inputs inputs;
-  };
-  std::deque<Drawn> drawn;
+  ensemble::Redraws redraws(trial.problem());
   const auto draw = [&](int n) {
     if (n == 0) return ensemble::sample(trial.problem(), trial.contract(), trial.inputs(), trial.base().out);
-    Drawn& next = drawn.emplace_back();
-    next.problem = ensemble::redrawn(trial.problem(), n);
-    next.inputs = materialise(next.problem);
-    const Result result = trial.run(next.inputs, next.problem);
-    return ensemble::sample(next.problem, trial.contract(), next.inputs, result.out);
+    const auto& [problem, inputs] = redraws(n);
+    const Result result = trial.run(inputs, problem);
+    return ensemble::sample(problem, trial.contract(), inputs, result.out);
   };
   return ensemble_verdict(ensemble::ask(draw, ensemble::drawn_again(trial.problem()), trial.asks_briefly()));
 }

@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include "core/layer_norm/call.hpp"
 #include "core/layer_norm/inputs.hpp"
 #include "ensemble/layer_norm.hpp"
+#include "ensemble/redraws.hpp"
 #include "ops/layer_norm/parts.hpp"
 #include "ops/layer_norm/probe/parts.hpp"
 #include "oracle/layer_norm/calibration.hpp"
@@ -145,18 +145,13 @@ class LayerNormTrial final : public Trial {
 
   Verdict check_ensemble() {
     if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
-    struct Drawn {
-      Problem problem;
-      Inputs inputs;
-    };
-    std::deque<Drawn> drawn;
+    ensemble::Redraws redraws(problem_);
     const auto draw = [&](int n) {
       if (n == 0) return ensemble::layer_norm::sample(problem_, contract_, inputs_, base_->out);
-      const Problem problem = ensemble::layer_norm::redrawn(problem_, n);
-      const Drawn& next = drawn.emplace_back(problem, materialise(problem));
-      const Result result = call(subject_, next.problem, next.inputs);
+      const auto& [problem, inputs] = redraws(n);
+      const Result result = call(subject_, problem, inputs);
       if (result.call.status != CallStatus::done) throw CallFailed(result.call);
-      return ensemble::layer_norm::sample(next.problem, contract_, next.inputs, result.out);
+      return ensemble::layer_norm::sample(problem, contract_, inputs, result.out);
     };
     return properties::ensemble_verdict(ensemble::ask(draw, ensemble::layer_norm::drawn_again(problem_), briefly_));
   }

@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include "core/mha/call.hpp"
 #include "core/mha/inputs.hpp"
 #include "ensemble/mha.hpp"
+#include "ensemble/redraws.hpp"
 #include "ops/mha/parts.hpp"
 #include "oracle/mha/calibration.hpp"
 #include "oracle/mha/mha.hpp"
@@ -159,18 +159,13 @@ class MhaTrial final : public Trial {
 
   Verdict check_ensemble() {
     if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
-    struct Drawn {
-      Problem problem;
-      Inputs inputs;
-    };
-    std::deque<Drawn> drawn;
+    ensemble::Redraws redraws(problem_);
     const auto draw = [&](int n) {
       if (n == 0) return ensemble::mha::sample(problem_, contract_, inputs_, base_->out);
-      const Problem problem = ensemble::mha::redrawn(problem_, n);
-      const Drawn& next = drawn.emplace_back(problem, materialise(problem));
-      const Answer answer = call(next.inputs, {});
+      const auto& [problem, inputs] = redraws(n);
+      const Answer answer = call(inputs, {});
       if (answer.call.status != CallStatus::done) throw CallFailed(answer.call);
-      return ensemble::mha::sample(next.problem, contract_, next.inputs, answer.out);
+      return ensemble::mha::sample(problem, contract_, inputs, answer.out);
     };
     return properties::ensemble_verdict(ensemble::ask(draw, ensemble::mha::drawn_again(problem_), briefly_));
   }

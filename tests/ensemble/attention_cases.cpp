@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "core/inputs.hpp"
 #include "core/rng.hpp"
+#include "ensemble/redraws.hpp"
 #include "ensemble/sample.hpp"
 #include "generators/domain.hpp"
 #include "generators/draw.hpp"
@@ -105,19 +105,12 @@ class Case {
 
   void ask(const EnsembleTold& told) {
     for (const Subject& subject : subjects_) {
-      struct Drawn {
-        Problem problem;
-        Inputs inputs;
-        Tensor out;
-      };
-      std::deque<Drawn> drawn;
+      ensemble::Redraws redraws(problem_);
       const auto draw = [&](int n) {
-        Drawn& next = drawn.emplace_back();
-        next.problem = ensemble::redrawn(problem_, n);
-        next.inputs = materialise(next.problem);
-        next.out = make_out(next.problem);
-        subject.run(next.inputs, next.out);
-        return ensemble::sample(next.problem, contract_, next.inputs, next.out);
+        const auto& [problem, inputs] = redraws(n);
+        Tensor out = make_out(problem);
+        subject.run(inputs, out);
+        return ensemble::sample(problem, contract_, inputs, out);
       };
       told({subject.name, subject.conforming, to_text(problem_), to_text(contract_.policy),
             ensemble::ask(draw, ensemble::drawn_again(problem_), false)});
@@ -130,9 +123,10 @@ class Case {
   static const Domain& domain(Format storage) {
     static const std::vector<Domain> all = [] {
       std::vector<Domain> domains;
+      const Contract plain = contract_for(policy_from_text("f32"));
       for (const Format format : {Format::f32, Format::f16, Format::bf16, Format::f64}) {
-        domains.emplace_back(Supports{}, std::vector{format}).assume([](const Problem& p) {
-          return p.multiply_adds() >= 1 && p.multiply_adds() <= Index{1} << 17 && !ensemble::refusal(p, {});
+        domains.emplace_back(Supports{}, std::vector{format}).assume([plain](const Problem& p) {
+          return p.multiply_adds() >= 1 && p.multiply_adds() <= Index{1} << 17 && !ensemble::refusal(p, plain);
         });
       }
       return domains;

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <utility>
 #include <vector>
 
 #include "core/layer_norm/inputs.hpp"
 #include "core/rng.hpp"
 #include "ensemble/layer_norm.hpp"
+#include "ensemble/redraws.hpp"
 #include "generators/layer_norm/domain.hpp"
 #include "kernels/layer_norm/emulated/draw.hpp"
 #include "kernels/layer_norm/registry.hpp"
@@ -127,20 +127,12 @@ void layer_norm_case(std::uint64_t seed, std::uint64_t n, Subjects which, const 
   }
 
   for (const Subject& subject : subjects) {
-    struct Drawn {
-      Problem problem;
-      Inputs inputs;
-      Tensor out;
-    };
-    std::deque<Drawn> all;
+    ensemble::Redraws redraws(problem);
     const auto draw = [&](int m) {
-      Drawn& next = all.emplace_back();
-      next.problem = ensemble::layer_norm::redrawn(problem, m);
-      next.inputs = materialise(next.problem);
-      next.out = make_out(next.problem);
-      Tensor none;
-      subject.run(next.inputs, next.out, none);
-      return ensemble::layer_norm::sample(next.problem, contract, next.inputs, next.out);
+      const auto& [its, inputs] = redraws(m);
+      Tensor out = make_out(its), none;
+      subject.run(inputs, out, none);
+      return ensemble::layer_norm::sample(its, contract, inputs, out);
     };
     told({subject.name, subject.conforming, to_text(problem), layer_norm::to_text(contract.policy),
           ensemble::ask(draw, ensemble::layer_norm::drawn_again(problem), false)});

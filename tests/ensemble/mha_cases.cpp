@@ -1,10 +1,10 @@
-#include <deque>
 #include <utility>
 #include <vector>
 
 #include "core/mha/inputs.hpp"
 #include "core/rng.hpp"
 #include "ensemble/mha.hpp"
+#include "ensemble/redraws.hpp"
 #include "generators/mha/domain.hpp"
 #include "kernels/mha/emulated.hpp"
 #include "tests/ensemble/cases.hpp"
@@ -70,19 +70,12 @@ void mha_case(std::uint64_t seed, std::uint64_t n, Subjects which, const Ensembl
       defect("softmax in 16 bits", em::BlockDefect::softmax_16);
   }
   for (const Subject& subject : subjects) {
-    struct Drawn {
-      Problem problem;
-      Inputs inputs;
-      Tensor out;
-    };
-    std::deque<Drawn> all;
+    ensemble::Redraws redraws(problem);
     const auto draw = [&](int m) {
-      Drawn& next = all.emplace_back();
-      next.problem = ensemble::mha::redrawn(problem, m);
-      next.inputs = materialise(next.problem);
-      next.out = make_out(next.problem);
-      em::run(next.inputs.call(next.out), contract, subject.variant);
-      return ensemble::mha::sample(next.problem, contract, next.inputs, next.out);
+      const auto& [its, inputs] = redraws(m);
+      const Tensor out = make_out(its);
+      em::run(inputs.call(out), contract, subject.variant);
+      return ensemble::mha::sample(its, contract, inputs, out);
     };
     told({subject.name, subject.conforming, to_text(problem), named.policy + " " + named.numbers,
           ensemble::ask(draw, ensemble::mha::drawn_again(problem), false)});
