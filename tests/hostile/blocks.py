@@ -7,13 +7,11 @@ every order takes the side that moves it farthest. Such orders look at numbers, 
 """
 
 import argparse
-import collections
 import json
 import random
 import sys
-import time
 
-from campaign import PLAIN, check, liberties, policies_of, smallest
+from campaign import PLAIN, Tally, check, policies_of
 from contracts import PRECISION, STAGES, Trial, draw_mma, draw_blocks, draw_summation, draw_trial
 
 STATISTICS = {"statistical-bound", "aggregate-error", "drift", "ensemble-error"}
@@ -109,11 +107,9 @@ def main():
     parser.add_argument("--findings", default=None, help="a file for lines of JSON")
     options = parser.parse_args()
     policies = policies_of(options.attest)
-    elements, laws, refused = collections.Counter(), collections.Counter(), collections.Counter()
-    undetermined, found, trials, problems = 0, 0, 0, 0
-    started = time.monotonic()
+    tally = Tally()
     for number in range(options.trials) if options.trial is None else [options.trial]:
-        if sum(elements.values()) >= options.elements or time.monotonic() - started > options.seconds:
+        if tally.judged() >= options.elements or tally.seconds() > options.seconds:
             break
         source = random.Random(f"blocks:{options.seed}:{number}")
         trial = draw_block(source, policies)
@@ -122,35 +118,12 @@ def main():
                  "--laws", "all" if every else "1", "--continue-after-failure", "--shrink-budget", "60", "--assume", source.choice(DOMAINS)]
         report, errors = check(options.attest, options.plugin, trial, words)
         if report is None:
-            refused[errors.strip().split("\n")[-1][:300]] += 1
+            tally.refuse(errors)
             continue
-        trials += 1
-        elements[trial.contract["policy"] if trial.contract["policy"] in policies else "other"] += report["elements"]
-        undetermined += report["undetermined"]
-        problems += report["cases"]
-        for law, verdicts in report["verdicts"].items():
-            for verdict, count in verdicts.items():
-                laws[law, verdict] += sum(count.values()) if isinstance(count, dict) else count
+        tally.add(trial.contract["policy"] if trial.contract["policy"] in policies else "other", report)
         for finding in report["findings"]:
-            found += 1
-            plain, same = smallest(options.attest, options.plugin, trial, finding) if finding.get("problem") else (trial, False)
-            line = {"trial": number, "property": finding["property"], "contract": trial.contract, "liberties": liberties(plain), "same": same,
-                    "scheme": plain.scheme, "stages": plain.stages, "problem": finding.get("problem"), "witness": finding.get("witness")}
-            print(f"\nBLAMED trial {number}: {finding['property']} | {line['liberties']} | {line['problem']}\n"
-                  f"  contract {json.dumps(trial.contract)}\n  witness {json.dumps(finding.get('witness'))}", flush=True)
-            if options.findings:
-                with open(options.findings, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-    print(f"\n{trials} contracts, {problems} problems, {sum(elements.values())} elements judged, {undetermined} undetermined, {found} findings, "
-          f"{time.monotonic() - started:.0f} s")
-    for name, count in sorted(elements.items()):
-        print(f"  {name:16} {count:12}")
-    kinds = sorted({kind for _, kind in laws})
-    for law in sorted({law for law, _ in laws}):
-        print(f"  {law:24}" + "".join(f"{laws[law, kind]:12} {kind}" for kind in kinds if laws[law, kind]))
-    for words, count in refused.most_common():
-        print(f"\n{count} contracts were refused: {words}")
-    return 1 if found else 3 if not trials else 0
+            tally.blame(number, trial, finding, options)
+    return tally.tell()
 
 
 if __name__ == "__main__":

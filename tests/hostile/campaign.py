@@ -77,6 +77,64 @@ def liberties(trial):
     return " ".join(f"{key}={value}" for key, value in trial.scheme.items() if key in PLAIN and value != PLAIN[key])
 
 
+class Tally:
+    """What contracts came to: elements by policy, verdicts by law, findings, and contracts that were refused."""
+
+    def __init__(self):
+        self.elements, self.laws, self.refused = collections.Counter(), collections.Counter(), collections.Counter()
+        self.undetermined = self.problems = self.trials = self.found = 0
+        self.started = time.monotonic()
+
+    def judged(self):
+        return sum(self.elements.values())
+
+    def seconds(self):
+        return time.monotonic() - self.started
+
+    def refuse(self, errors):
+        self.refused[errors.strip().split("\n")[-1][:300]] += 1
+
+    def add(self, name, report):
+        self.trials += 1
+        self.elements[name] += report["elements"]
+        self.undetermined += report["undetermined"]
+        self.problems += report["cases"]
+        for law, verdicts in report["verdicts"].items():
+            for verdict, count in verdicts.items():
+                self.laws[law, verdict] += sum(count.values()) if isinstance(count, dict) else count
+
+    def blame(self, number, trial, finding, options):
+        """Tells a finding, with as few liberties as still show it."""
+        self.found += 1
+        plain, same = trial, False  # drift names no problem
+        if finding.get("problem"):
+            plain, same = smallest(options.attest, options.plugin, trial, finding)
+        line = {"trial": number, "property": finding["property"], "contract": trial.contract,
+                "liberties": liberties(plain), "same": same, "scheme": plain.scheme, "stages": plain.stages,
+                "problem": finding.get("problem"), "witness": finding.get("witness")}
+        print(f"\nBLAMED trial {number}: {finding['property']} | {line['liberties']} | {line['problem']}\n"
+              f"  contract {json.dumps(trial.contract)}\n  witness {json.dumps(finding.get('witness'))}", flush=True)
+        if options.findings:
+            with open(options.findings, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+    def tell(self):
+        """Prints the tables. Returns the exit status: 1 with a finding, 3 where no contract was asked."""
+        print(f"\n{self.trials} contracts, {self.problems} problems, {self.judged()} elements judged, "
+              f"{self.undetermined} undetermined, {self.found} findings, {self.seconds():.0f} s")
+        for name, count in sorted(self.elements.items()):
+            print(f"  {name:16} {count:12}")
+        names = sorted({law for law, _ in self.laws})
+        kinds = [kind for kind in ("pass", "warn", "fail", "error", "crash", "timeout", "flaky", "vacuous", "skip")
+                 if any(self.laws[law, kind] for law in names)]
+        print(f"\n  {'law':24}" + "".join(f"{kind:>14}" for kind in kinds))
+        for law in names:
+            print(f"  {law:24}" + "".join(f"{self.laws[law, kind]:14}" for kind in kinds))
+        for words, count in self.refused.most_common():
+            print(f"\n{count} contracts were refused: {words}")
+        return 1 if self.found else 3 if not self.trials else 0
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("attest")
@@ -102,15 +160,13 @@ def main():
     policies = policies_of(options.attest)
     if options.policy:
         policies = {name: policies[name] for name in options.policy}
-    elements, laws, found, refused = collections.Counter(), collections.Counter(), 0, collections.Counter()
-    undetermined, problems, trials = 0, 0, 0
-    started = time.monotonic()
+    tally = Tally()
     stopped = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.append(True))  # ends after the contract in hand, with its tables
     print(f"seed {options.seed}", flush=True)
     for number in range(options.trials) if options.trial is None else [options.trial]:
-        if stopped or sum(elements.values()) >= options.elements or time.monotonic() - started > options.seconds:
+        if stopped or tally.judged() >= options.elements or tally.seconds() > options.seconds:
             break
         source = random.Random(f"{options.seed}:{number}")
         mixed = source.random() < options.mixed
@@ -124,43 +180,12 @@ def main():
             words += ["--calibration", options.calibration]
         report, errors = check(options.attest, options.plugin, trial, words)
         if report is None:
-            refused[errors.strip().split("\n")[-1][:200]] += 1
+            tally.refuse(errors)
             continue
-        trials += 1
-        name = "mixed stages" if mixed else trial.contract["policy"]
-        elements[name] += report["elements"]
-        undetermined += report["undetermined"]
-        problems += report["cases"]
-        for law, verdicts in report["verdicts"].items():
-            for verdict, count in verdicts.items():
-                laws[law, verdict] += sum(count.values()) if isinstance(count, dict) else count
+        tally.add("mixed stages" if mixed else trial.contract["policy"], report)
         for finding in report["findings"]:
-            found += 1
-            plain, same = trial, False  # drift names no problem
-            if finding.get("problem"):
-                plain, same = smallest(options.attest, options.plugin, trial, finding)
-            line = {"trial": number, "property": finding["property"], "contract": trial.contract,
-                    "liberties": liberties(plain), "same": same, "scheme": plain.scheme, "stages": plain.stages,
-                    "problem": finding.get("problem"), "witness": finding.get("witness")}
-            print(f"\nBLAMED trial {number}: {finding['property']} | {line['liberties']} | {line['problem']}\n"
-                  f"  contract {json.dumps(trial.contract)}\n  witness {json.dumps(finding.get('witness'))}", flush=True)
-            if options.findings:
-                with open(options.findings, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-
-    print(f"\n{trials} contracts, {problems} problems, {sum(elements.values())} elements judged, "
-          f"{undetermined} undetermined, {found} findings, {time.monotonic() - started:.0f} s")
-    for name, count in sorted(elements.items()):
-        print(f"  {name:16} {count:12}")
-    names = sorted({law for law, _ in laws})
-    kinds = [kind for kind in ("pass", "warn", "fail", "error", "crash", "timeout", "flaky", "vacuous", "skip")
-             if any(laws[law, kind] for law in names)]
-    print(f"\n  {'law':24}" + "".join(f"{kind:>14}" for kind in kinds))
-    for law in names:
-        print(f"  {law:24}" + "".join(f"{laws[law, kind]:14}" for kind in kinds))
-    for words, count in refused.most_common():
-        print(f"\n{count} contracts were refused: {words}")
-    return 1 if found else 3 if not trials else 0
+            tally.blame(number, trial, finding, options)
+    return tally.tell()
 
 
 if __name__ == "__main__":
