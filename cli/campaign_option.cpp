@@ -74,7 +74,7 @@ void read_domain(const Settings& settings, engine::CampaignOptions& options) {
   }
 }
 
-// What is left of an open file, which is closed.
+// The seed that the rest of an open file says. Closes it, but for stdin, stdout and stderr. Throws Error(usage).
 std::uint64_t seed_from(int file, const std::string& origin) {
   constexpr std::size_t longest = 64;
   std::string text;
@@ -106,8 +106,8 @@ std::string utc_stamp() {
   return text;
 }
 
-// Makes PARENT/UTC-SEED, UTC alone where the seed is kept back, or UTC-SEED-2 and so on where campaigns of one seed begin in one second. What cannot be made is for
-// whoever writes into it to tell.
+// Makes PARENT/UTC-SEED, or UTC alone where the seed is kept back; with -2 and so on behind it where one second begins several. A
+// folder that cannot be made is told by whoever writes into it.
 std::filesystem::path new_folder(const std::filesystem::path& parent, std::optional<std::uint64_t> seed) {
   const std::string name = utc_stamp() + (seed ? fmt::format("-{}", *seed) : "");
   std::error_code error;
@@ -283,8 +283,7 @@ int finish(const engine::Summary& summary, const Outputs& outputs) {
   if (outputs.events && !outputs.events->holds_all())
     throw usage_error("--events: the file could not be written whole; check the space on its disk");
   if (outputs.events) outputs.events->require_in_place();
-  if (summary.exit() == Exit::incomplete)
-    throw Error(Exit::incomplete, "nothing judged: " + summary.unjudged());
+  if (summary.exit() == Exit::incomplete) throw Error(Exit::incomplete, "nothing judged: " + summary.unjudged());
   return static_cast<int>(summary.exit());
 }
 

@@ -15,7 +15,7 @@ namespace attest::cli {
 
 namespace {
 
-// Which file a path names; nothing for what is no plain file.
+// Device and inode of the plain file that a path names; zeros for anything else.
 std::pair<dev_t, ino_t> plain_file(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};

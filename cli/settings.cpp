@@ -151,7 +151,7 @@ void Settings::complete(std::string_view verb) {
   std::error_code error;  // of a folder that cannot be searched: read_file says so
   const bool file = std::filesystem::exists("attest.toml", error) || error;
   complete(verb, params == nullptr ? "" : params, file ? engine::read_file("attest.toml", largest_file) : "");
-  // Where a subject could read what this program was started with, it finds nothing of its own settings.
+  // A subject can read the environment that this program was started with: the settings leave it.
   if (char* const text = std::getenv("ATTEST_PARAMS"); text != nullptr) std::memset(text, 0, std::strlen(text));
 }
 

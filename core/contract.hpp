@@ -55,7 +55,7 @@ struct Arithmetic {
 
   // Whether weights may be divided by their sum before they meet the values.
   [[nodiscard]] bool divides_first() const noexcept { return normalise_before || normalise_lse; }
-  // Whether the scale may bring log2 e along: wherever it may be folded, and so where it cannot, as a root below zero.
+  // True if the scale may bring log2 e along: wherever it may be folded, and so where it cannot, as a root below zero.
   [[nodiscard]] bool folds_log2_e() const noexcept { return exp2 && (fold_q || fold_k || fold_sqrt || fold_score); }
   // Whether an addition is rounded to nearest, whatever adds.
   [[nodiscard]] bool sums_to_nearest() const noexcept { return kappa == 1 && !mma; }

@@ -84,7 +84,7 @@ inline void fill_elements(const Nest& nest, std::size_t width, std::byte* first,
   }
 }
 
-// What guards and gaps hold: the eight bytes of a word, over and over from where the memory of a tensor begins.
+// The contents of guards and gaps: the eight bytes of a word, over and over from where the memory of a tensor begins.
 struct Filling {
   std::uint64_t word;
   const std::byte* origin;
@@ -103,7 +103,7 @@ struct Filling {
     for (; count >= sizeof bits; at += sizeof bits, count -= sizeof bits) std::memcpy(at, &bits, sizeof bits);
     std::memcpy(at, &bits, count);
   }
-  // Whether all bytes still hold it.
+  // True if all bytes still hold it.
   [[nodiscard]] bool stands(const std::byte* at, std::size_t count) const noexcept {
     const std::uint64_t bits = from(at);
     std::uint64_t differs = 0, now = 0;

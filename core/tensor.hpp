@@ -63,7 +63,7 @@ struct MemoryParts {
 // Of a tensor whose view begins at its first element.
 MemoryParts parts_of(const attest_tensor& view) noexcept;
 
-// What guards and gaps of an output hold, for one call of many: eight bytes that are a NaN of every floating-point type wherever an
+// The contents of an output's guards and gaps in one call of many: eight bytes that are a NaN of every floating-point type wherever an
 // element begins among them, none of which is 0xFF. Of 38,416 words the one that `key` draws.
 std::uint64_t fence_word(std::uint64_t key) noexcept;
 

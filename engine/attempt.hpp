@@ -27,7 +27,7 @@ class Attempt {
   [[nodiscard]] const std::vector<Asked>& after() const { return after_; }
 
   Trialled operator()(const Problem& candidate);
-  // Whether candidates are asked less than what blames: the law ensemble-error makes its first step alone.
+  // True if candidates are asked less than a finding needs: the law ensemble-error makes its first step alone.
   [[nodiscard]] bool asks_briefly() const { return bench_.briefly; }
   // The candidate, asked in full.
   Trialled in_full(const Problem& candidate);

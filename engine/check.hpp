@@ -39,7 +39,7 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
 // Whether the law proves nothing (properties::Kind::statistical).
 bool is_statistical(std::size_t law);
 
-// What shows a finding of a law: "proof", or "statistic" where it was held against other kernels and nothing is proven.
+// The ground of a law's findings: "proof", or "statistic" where it was held against other kernels and nothing is proven.
 std::string_view basis(std::string_view law) noexcept;
 
 // Whether a law is one of two subjects.
@@ -143,7 +143,7 @@ Verdict flaky_verdict(const Verdict& seen, const std::string& why);
 // fresh one was seen to show a failure of this key, a fresh one is asked. `needed` says which laws show it there. What only an instance
 // poisoned before shows becomes `poisoned`, with its culprit; what shows only after the calls before it has them in `after`;
 // what no repeat shows again is flaky, or, if it was a time limit that was passed, slow.
-// Where the kernel died or gave an error, `settled` says whether it is understood already why: then it is not asked again. A finding that
+// `settled` says of a kernel that died or gave an error whether the reason is known already: then it is not asked again. A finding that
 // OutOfTime ends there is `cut_off`; without one OutOfTime passes on.
 CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Bench bench,
                             std::span<const std::size_t> laws,

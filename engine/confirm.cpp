@@ -57,7 +57,7 @@ class Confirmation {
     }
     return std::move(*outcome);
   }
-  // Of a time-out: what a fresh instance says that is given longer.
+  // The outcome of a time-out on a fresh instance that is given longer.
   CaseOutcome run_late() {
     if (!fresh()) return std::move(outcome_);
     CaseOutcome again = ask_alone();

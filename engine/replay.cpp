@@ -79,10 +79,8 @@ void judge_expected_failure(const Entry& entry, const Policy& policy, const Verd
     const std::string missing = lacking(entry.processor, processor());
     result.outcome = !passed ? Replayed::unexpected : missing.empty() ? Replayed::mended : Replayed::not_here;
     result.sentence =
-        !passed ? "expected to fail, and is " + std::string(name(verdict.kind)) + ": " + verdict.reason
-        : !entry.refiled.empty()
-            ? fmt::format("its law, {}, only warns now, and {}, which took its place, holds: delete the entry",
-                          entry.refiled, entry.property)
+        !passed                  ? "expected to fail, and is " + std::string(name(verdict.kind)) + ": " + verdict.reason
+        : !entry.refiled.empty() ? fmt::format("its law, {}, only warns now: delete the entry", entry.refiled)
         : missing.empty()
             ? "expected to fail and now passes: mended; make it an entry that expects `pass`"
             : fmt::format(

@@ -35,7 +35,7 @@ std::string most_of(const std::map<std::string, std::uint64_t>& reasons) {
   return std::ranges::max_element(reasons, {}, [](const auto& reason) { return reason.second; })->first;
 }
 
-// What the subject said most often where it did not take a problem. It has said so.
+// The most frequent reason of a subject that refused a problem at least once.
 std::string refusal(const std::map<std::string, PropertyCounts>& verdicts) {
   std::map<std::string, std::uint64_t> said;
   for (const auto& [property, counts] : verdicts)

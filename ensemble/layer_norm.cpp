@@ -35,7 +35,7 @@ std::vector<double> read_rows(const Tensor& out, const std::vector<Index>& rows)
   return all;
 }
 
-// What the built-in explicit kernel returns, of problems that are small as a whole.
+// Results of the built-in explicit kernel, for problems that are small as a whole; else none.
 std::vector<double> native_rows(const Problem& problem, const Contract& contract, const Inputs& inputs,
                                 const std::vector<Index>& rows) {
   if (problem.elements() > most_elements) return {};

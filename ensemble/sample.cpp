@@ -98,7 +98,7 @@ std::vector<double> read_rows(const Tensor& out, std::span<const RowIndex> rows)
   return numbers;
 }
 
-// What the built-in explicit kernel returns, of problems that are small as a whole.
+// Results of the built-in explicit kernel, for problems that are small as a whole; else none.
 std::vector<double> native_rows(const Problem& problem, const Contract& contract, const Inputs& inputs,
                                 std::span<const RowIndex> rows) {
   if (problem.multiply_adds() > most_work) return {};

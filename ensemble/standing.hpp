@@ -22,7 +22,7 @@ struct Sample {
   std::function<std::string(int n)> scheme;          // its scheme in words
 };
 
-// Which statistics are asked.
+// The statistics that are asked.
 struct Which {
   bool r = true, e = true;
   [[nodiscard]] bool any() const noexcept { return r || e; }
@@ -32,7 +32,7 @@ struct Limits {
   double r = 1.3, e = 3;
 };
 
-// How far a result stands out among the members asked so far. Elements count that are finite in the exact result, in what was
+// The place of a result among the members asked so far. Elements count that are finite in the exact result, in what was
 // returned and in all members.
 //   R = rms(got - y) / max(floor, max_k rms(out_k - y)), floor = rms(ulp(y) / sqrt 12) (1 + 2.5 / sqrt n)
 //   E = the largest |got - y| / (max_k |out_k - y| + ulp(y))
@@ -48,7 +48,7 @@ class Standing {
   [[nodiscard]] int members() const noexcept { return asked_; }
   [[nodiscard]] double r() const;
   [[nodiscard]] double e() const;
-  // Of the element where E is.
+  // The element where E is.
   struct Element {
     std::array<std::int64_t, 4> place{};
     double got = 0, exact = 0;

@@ -12,10 +12,10 @@ namespace attest::ensemble {
 inline constexpr int few_members = 16, many_members = 256;
 // Draws of a problem's values.
 inline constexpr int draws = 3;
-// Where values cannot be drawn again, one draw must show what three would.
+// Limits of values that cannot be drawn again: one draw must show what three would.
 inline constexpr Limits of_one_draw{3, std::numeric_limits<double>::infinity()};
 
-// What came of a result.
+// The outcome for one result.
 struct Outcome {
   Which found;               // the statistics that are beyond their limits in every draw, among many members
   Limits limits;             // these
@@ -34,7 +34,7 @@ using Draw = std::function<Sample(int n)>;
 // `briefly`: (a) alone, and what it leaves is found.
 Outcome ask(const Draw& draw, bool again, bool briefly);
 
-// What the report says of a finding.
+// The evidence's note: both statistics of each draw, the largest element and the nearest member.
 std::string in_words(const Outcome& outcome);
 
 }  // namespace attest::ensemble

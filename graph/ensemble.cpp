@@ -180,7 +180,7 @@ void Ensemble::gather_lesser() {
       Gathered& to = gathered_[o];
       if (is_floating(result.type)) {
         Offsets& found = to.lesser.emplace_back();
-        // Of one lane alone all are the same, and as in the file.
+        // A result of a single lane stands for all lanes.
         const auto lane = [&](Index l) {
           return offsets(result.lane(std::min(l, result.lanes - 1)), to.reference.floats);
         };
@@ -269,7 +269,7 @@ const std::vector<Spread>& Ensemble::spreads(int members) {
 
 double Ensemble::largest_t(const std::vector<Spread>& spreads) const {
   double largest = 0;
-  // Of one run, which `offsets_of` finds among an output's.
+  // Takes in T of one run, whose offsets `offsets_of` finds among an output's.
   const auto take = [&](auto&& offsets_of) {
     double squares = 0, count = 0;
     for (std::size_t o = 0; o < spreads.size(); ++o) {

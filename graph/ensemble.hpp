@@ -71,7 +71,7 @@ class Ensemble {
   Judgement judge(const std::vector<Array>& outputs);
 
  private:
-  // How runs of one precision lie around the reference.
+  // The spread of runs of one precision around the reference.
   struct Offsets {
     std::vector<double> nearest;               // rn - r
     std::vector<std::vector<double>> members;  // m_i - r, of each

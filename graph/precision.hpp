@@ -20,7 +20,7 @@ struct Precision {
   [[nodiscard]] Format computed(Format own) const noexcept { return inner[static_cast<std::size_t>(own)]; }
   [[nodiscard]] Format result(Format own) const noexcept { return outer[static_cast<std::size_t>(own)]; }
 
-  // Of a promise to run in 16 bits: those that store less in them and keep it, too, f32 between the nodes. Inputs alone are rounded, weights alone, and both.
+  // Further precisions that keep a promise to run in 16 bits and store less in them, f32 between the nodes: inputs alone rounded, weights alone, and both.
   [[nodiscard]] std::vector<Precision> that_store_less() const;
 };
 

@@ -98,7 +98,7 @@ class Family {
   void check(const Problem& problem) const;
   // The inputs of a problem. Throws as check.
   [[nodiscard]] Feeds feeds(const Problem& problem) const;
-  // Whether the graph can be evaluated on it: it may pin a length, or two that no symbol joins. Throws as check.
+  // True if the graph can be evaluated on it: it may pin a length, or two that no symbol joins. Throws as check.
   [[nodiscard]] bool takes(const Problem& problem) const;
 
  private:

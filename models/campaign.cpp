@@ -127,7 +127,7 @@ class Campaign {
   [[nodiscard]] bool ends_with_a_finding() const {
     return !options_.continue_after_failure && !summary_.findings.empty();
   }
-  // Whether the end of time is so many seconds ago, or nothing is wanted any more.
+  // True if time ended so many seconds ago, or nothing is wanted any more.
   [[nodiscard]] bool past(double more) const {
     return interrupted() || (options_.seconds && seconds_since(start_) >= *options_.seconds + more);
   }
@@ -376,7 +376,7 @@ class Campaign {
   // Whether a failure with this key is of a known finding.
   bool explains(const Finding& known, const std::string& key, const Law& law, const LawResult& result,
                 const Asking& asking, const graph::Problem& problem) {
-    // What shows after others alone is asked of no tensor by itself: what came says which part it is, or nothing does.
+    // A failure that shows only after other calls is asked of no tensor by itself: its own report names the part, or nothing does.
     if (known.key == key && !known.smallest.after.empty())
       return !known.place || !result.witness || law.ask != proven_bound ||
              parts_are_alike(model_.program->model(), known.place->tensor, result.witness->output);

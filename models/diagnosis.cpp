@@ -70,7 +70,7 @@ Recorder& Diagnosis::runtime(Subject& subject) {
   return recorders_.try_emplace(subject.runtime.get(), *subject.runtime, over_).first->second;
 }
 
-// What a law comes to on a problem after those before it, by the build of a finding.
+// The verdict of a law on a problem after those before it, by the build of a finding.
 LawResult Diagnosis::asked(Subject& subject, const Law& law, const Build& build, const Shrunk& what, Freshness on) {
   Recorder& recorder = runtime(subject);
   for (const graph::Problem& before : what.after) {
@@ -129,7 +129,7 @@ bool Diagnosis::looked_into(Subject& subject, const Law& law, Finding& finding,
   return true;
 }
 
-// Whether a candidate fails at the place of the finding, which it was just seen to do in the same way.
+// True if a candidate, just seen to fail in the same way, fails at the place of the finding too.
 bool Diagnosis::stays(Subject& subject, const Law& law, const Finding& finding, const Shrunk& candidate,
                       const LawResult& result) {
   if (!candidate.after.empty())

@@ -19,7 +19,7 @@ class Diagnosis {
 
   // A problem as it is put to builds.
   [[nodiscard]] Case case_of(const graph::Problem& problem) const;
-  // Who is asked, and what it was asked before.
+  // The recorder of a subject's runtime: who is asked, and the calls before.
   Recorder& runtime(Subject& subject);
 
   // Whether a tensor, by name, is wrong by `law` on this problem, which fails, too, and nothing that it is made of is; of `proven-bound`, whether the part that fails
@@ -29,7 +29,7 @@ class Diagnosis {
   // Whether two findings by different laws are of one defect: the smallest problem of one fails by the law of the other, too, and there the first
   // wrong tensor of that one explains it.
   bool are_one(Subject& subject, const Finding& a, const Finding& b);
-  // Of a finding that has its original problem: confirms, shrinks and localises it. What a fresh process does not show may hang on one of the histories, Recorder::histories().
+  // Confirms, shrinks and localises a finding that has its original problem. A failure that a fresh process does not show may hang on one of Recorder::histories().
   // False for a time limit that a fresh process keeps: the machine was busy. Throws graph::Stopped where the end comes before that is known.
   bool understand(Subject& subject, const Law& law, Finding& finding,
                   const std::vector<std::vector<graph::Problem>>& histories);

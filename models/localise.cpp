@@ -126,7 +126,7 @@ class Search {
     return fails(result) ? on(Freshness::new_process) : result;
   }
 
-  // What the whole gives; nothing where it gives no results.
+  // Results of the whole graph; none where it gives none.
   std::optional<std::vector<Array>> whole() {
     Freshness on = before_.empty() ? Freshness::kept : Freshness::new_process;
     const auto run = [&](const Feeds& feeds, std::uint64_t seed) {

@@ -32,7 +32,7 @@ struct Place {
   std::optional<Segment> segment;
 };
 
-// What a process must be asked before, by the law that fails, or the failure does not show: a problem of the whole graph.
+// A problem of the whole graph that a process must be asked before, by the law that fails, or the failure does not show.
 struct EarlierCall {
   graph::Feeds feeds;
   std::uint64_t seed = 0;

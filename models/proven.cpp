@@ -127,7 +127,7 @@ std::vector<const graph::Node*> nodes_of(const Model& model, const engine::Subgr
   return nodes;
 }
 
-// What a runtime's answer on a part comes to.
+// The verdict on a runtime's answer on a part.
 LawResult judged(const Model& model, const engine::Subgraph& subgraph, const AskedPart& asked, const Answer& answer,
                  const graph::Precision& precision) {
   const Array& right = asked.right();

@@ -16,10 +16,10 @@ LawResult proven_bound(const Asking& asking, const std::vector<graph::Array>& wh
 // The same of the part that gives a tensor, whichever the seed picks; skipped where none does.
 LawResult proven_bound_of(const Asking& asking, std::string_view tensor);
 
-// Where it fails after what came before: the part, which is its own segment, since it was fed with right tensors, unless it fails after other calls than its own
+// The place of a failure after what came before: the part, which is its own segment, since it was fed with right tensors, unless it fails after other calls than its own
 // alone. nullopt where it holds.
 std::optional<Place> part_that_fails(const Asking& asking, std::span<const EarlierCall> before = {});
-// Whether two tensors are what parts give that are spelt alike, operator by operator.
+// True if two tensors are results of parts that are alike, operator by operator.
 bool parts_are_alike(const graph::Model& model, std::string_view a, std::string_view b);
 // Whether the part that fails on this problem is spelt, operator by operator, as the one that gives `tensor`: they are taken for one defect.
 bool picks_one_like(const Asking& asking, std::string_view tensor);

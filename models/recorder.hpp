@@ -25,7 +25,7 @@ class Recorder final : public Runtime {
   // Calls are of this problem from now on.
   void at(const graph::Problem& problem);
 
-  // What came before the problem at hand, in order: of each graph that it was put to, the last one first, the problems since it was compiled; then those of the
+  // The problems before the one at hand, in order: for each graph that it was put to, the last one first, those since it was compiled; then those of the
   // level's process since it was started. Each list is there once, none is empty. Of more than most_kept problems the first and the last ones.
   [[nodiscard]] std::vector<std::vector<graph::Problem>> histories(const std::string& level) const;
 

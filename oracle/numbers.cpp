@@ -94,7 +94,7 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
   // A q or k that carries the scale may underflow as a product, and before that on being brought to the scale's format.
   const bool brought = loses(scaling, storage);
   folded_eta = folds ? eta_scale * (std::sqrt(mu) + (brought ? mu : 0)) : 0;
-  // Who may fold, and cannot since no root is taken of this scale, multiplies the score by both; so does who folds into the score.
+  // A kernel that may fold, and cannot since no root is taken of this scale, multiplies the score by both; so does one that folds into the score.
   unit = arithmetic.folds_log2_e() ? 1.4427 : 1;
   u_bias_unit = unit > 1 ? u_brought : 0;
   if (folds && eta_of_entering > 0) {

@@ -7,7 +7,7 @@ namespace attest::properties {
 // That a statistic has no say where the proven bound has.
 Verdict left_to_the_bound();
 
-// What the law ensemble-error says of what came of a result.
+// The verdict of the law ensemble-error on an outcome.
 Verdict ensemble_verdict(const ensemble::Outcome& outcome);
 
 }  // namespace attest::properties

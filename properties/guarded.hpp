@@ -30,7 +30,7 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-// What guards and gaps of an output hold in one call of a problem: another word for each call and output, none that an input has, so
+// The contents of an output's guards and gaps in one call of a problem: another word for each call and output, none that an input has, so
 // that what a kernel copies from behind its inputs, or kept from behind an earlier output, shows.
 inline std::uint64_t fence_of(std::uint64_t seed, std::int64_t call, int output) noexcept {
   return fence_word(

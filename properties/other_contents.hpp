@@ -8,7 +8,7 @@
 // One tensor of a call with other contents: what the laws named other-* are made of, of any operation.
 namespace attest::properties {
 
-// What the tensor is to hold in the call that a law makes beside the problem's own.
+// The contents of the tensor in the call that a law makes beside the problem's own.
 enum class Change : std::uint8_t {
   all,      // what another seed draws
   one,      // its own contents, but for the sign of one element
@@ -22,7 +22,7 @@ Change drawn_change(std::uint64_t random) noexcept;
 // where there is no element.
 bool make_other(const attest_tensor& own, const attest_tensor& donor, Change change, std::uint64_t random);
 
-// Whether two tensors of one shape and type hold the same bits.
+// True if two tensors of one shape and type hold the same bits.
 bool same_contents(const attest_tensor& a, const attest_tensor& b) noexcept;
 
 // Two tensors of one shape and type hold each other's contents until the end of this. Addresses stay, so that a call sees the same
@@ -38,7 +38,7 @@ class Exchanged {
   const attest_tensor a_, b_;
 };
 
-// What evidence says: "with other values in k alone", and of a result that has the bits of the base call that it has.
+// The evidence's note: "with other values in k alone", and that a result has the bits of the base call, if it has.
 std::string with_other(std::string_view tensor, bool as_before);
 
 }  // namespace attest::properties

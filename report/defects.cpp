@@ -62,7 +62,7 @@ std::string size_of(const Entry& entry) {
 std::string in_full(const Summary& summary, const Defect& defect, std::size_t number) {
   const Finding& finding = summary.findings[defect.findings.front()];
   std::string text = fmt::format("\n  {}. {}  in {}", number, finding.entry.bucket, counted(defect.failures, "case"));
-  // Of a corpus nobody knows which cases were drawn before.
+  // A corpus does not say which cases were drawn before.
   if (const Finding& first = summary.first_of(defect); first.cases_to_first > 0)
     text += fmt::format(", first in case {} after {}", grouped(first.case_number), duration(first.seconds_to_first));
   if (defect.findings.size() > 1) text += fmt::format(", {}", counted(defect.findings.size(), "bucket"));

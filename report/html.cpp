@@ -90,7 +90,7 @@ std::string finding_rows(const json& finding) {
   return text + row("again", command(said(finding, "rerun")));
 }
 
-// Where the defect was met; nothing where nobody knows, as of a corpus.
+// The place where the defect was met; empty where nobody knows, as of a corpus.
 std::string first_html(const json& defect) {
   if (!defect.contains("cases_to_first") || count_of(defect, "cases_to_first") == 0) return {};
   return fmt::format(", first in case {} after {}", grouped(count_of(defect, "case")),

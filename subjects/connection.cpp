@@ -60,7 +60,7 @@ WorkerConnection::WorkerConnection(WorkerCommand command, const std::string& sub
 
 std::chrono::milliseconds WorkerConnection::longest_load() const { return busy * command_.limits.start; }
 
-// Of a busy machine: what it waited for a processor is no part of what it took, up to a limit.
+// The time that it waited for a processor of a busy machine does not count, up to a limit.
 Process::Received WorkerConnection::while_it_loads(const std::function<Process::Received(Clock::time_point)>& wait) {
   const auto end = [this] {
     return begun_at_ +

@@ -31,7 +31,7 @@ bool send_signal(int file, int signal, unsigned flags = 0) noexcept {
   return ::syscall(SYS_pidfd_send_signal, file, signal, nullptr, flags) == 0;
 }
 
-// Of all threads of it.
+// The children of all its threads.
 std::vector<pid_t> children_of(pid_t process) {
   std::vector<pid_t> children;
   std::error_code error;

@@ -8,13 +8,13 @@
 
 namespace attest {
 
-// What /proc says of a process.
+// The facts that /proc tells of a process.
 struct ProcessStat {
   pid_t parent, group;
 };
 std::optional<ProcessStat> stat_of(pid_t process);
 
-// Whether another process watches it (ptrace), and is told before its parent that it has ended.
+// True if another process watches it (ptrace), and is told before its parent that it has ended.
 bool is_traced(pid_t process);
 
 // An open file of a process, pidfd, which goes on meaning that one when its number is another's. -1 where there is none.
@@ -41,7 +41,7 @@ void take_in();
 // Held while a process is started, until started() has said its number.
 std::unique_lock<std::mutex> starting();
 void started(pid_t process, const std::unique_lock<std::mutex>& lock);
-// Of one that was asked for its status. Those that are left end with the last one.
+// Forgets a worker that was asked for its status. Those that are left end with the last one.
 void ended(pid_t process);
 // Bytes that they and all below them hold.
 std::uint64_t held(std::uint64_t limit);

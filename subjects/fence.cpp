@@ -39,7 +39,7 @@ bool fence_this_thread() noexcept {
   const Ruleset rules{whole ? 0 : make_block_device, 0, whole ? signals : 0};
   const int file = static_cast<int>(::syscall(create_ruleset, &rules, whole ? sizeof rules : sizeof rules.files, 0));
   if (file < 0) return false;
-  // Who may not do so otherwise gives up to become another by what is set-user-ID.
+  // A process without that right gives up becoming another user by set-user-ID programs.
   bool inside = ::syscall(restrict_self, file, 0) == 0;
   if (!inside && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) inside = ::syscall(restrict_self, file, 0) == 0;
   ::close(file);

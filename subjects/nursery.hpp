@@ -21,7 +21,7 @@ class Nursery {
   // Whether children can be watched here.
   static bool is_possible();
 
-  // Whether that is the line that a child says first.
+  // True if that is the line that a child says first.
   static bool says_born(std::string_view line);
 
   [[nodiscard]] pid_t number() const noexcept { return process_->number(); }
@@ -29,7 +29,7 @@ class Nursery {
   // Whether it has ended, or is about to: its children end with it.
   [[nodiscard]] bool is_gone() const { return gone_ || process_->has_ended_by({}); }
 
-  // Whether it holds more than a process may, its children apart.
+  // True if it holds more than a process may, its children apart.
   [[nodiscard]] bool holds_too_much() const { return process_->holds_too_much_alone(); }
 
   // Asks for a child that serves `socket`, and does not wait for it.

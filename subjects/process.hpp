@@ -51,7 +51,7 @@ class Process {
   Received send(std::string_view line, Clock::time_point deadline);
   // The same with copies of open files.
   Received send(std::string_view line, std::span<const int> files, Clock::time_point deadline);
-  // Whether it has said more than it was asked for, which nobody has received yet; empty lines apart where they mean something.
+  // True if it has said more than it was asked for, which nobody has received yet; empty lines apart where they mean something.
   bool says_more(bool but_empty_lines);
   // The next line, without its newline.
   Received receive(std::string& line, Clock::time_point deadline);
@@ -62,7 +62,7 @@ class Process {
   void counts_alone() noexcept { counts_alone_ = true; }
   // Bytes that it holds for itself; 0 if that is not known.
   [[nodiscard]] std::uint64_t held() const;
-  // How long it has waited for a processor that others had; 0 if that is not known.
+  // The time that it has waited for a processor that others had; 0 if that is not known.
   [[nodiscard]] Clock::duration waited_for_processor() const;
   // -1 if it is not there.
   [[nodiscard]] pid_t number() const noexcept { return child_; }

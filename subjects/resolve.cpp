@@ -91,7 +91,7 @@ std::string python_of(const ResolveOptions& options) {
   return variable != nullptr && *variable != '\0' ? variable : "python3";
 }
 
-// What is shipped loads libraries that may take their time.
+// Shipped adapters load libraries that may take their time.
 WorkerLimits limits_of(const ResolveOptions& options, bool shipped) {
   WorkerLimits limits = options.limits;
   limits.start = options.load.value_or(shipped ? limits.once : limits.start);

@@ -32,7 +32,7 @@ class PoisonedGaps {
   const std::span<std::byte> memory_;
 };
 
-// What the sanitizer of that process has written at the end of a log, in a line: "AddressSanitizer: use-after-poison kernel.c:12 in
+// The report of that process's sanitizer at the end of a log, in a line: "AddressSanitizer: use-after-poison kernel.c:12 in
 // attend"; empty if nothing.
 std::string sanitizer_report(const std::filesystem::path& log, pid_t process);
 

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uintmax_t largest_log = std::uintmax_t{16} << 20;
 constexpr int trips_between_looks = 1024;
 
-// What a worker prints is kept, but not without end: a full log begins anew. A link that a worker put in its place is not followed.
+// The output of a worker is kept, but not without end: a full log begins anew. A link that a worker put in its place is not followed.
 void keep_log_small(const std::filesystem::path& log) {
   std::error_code ignored;
   const std::uintmax_t size = std::filesystem::file_size(log, ignored);

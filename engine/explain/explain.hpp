@@ -51,8 +51,8 @@ struct WrongPlace {
 struct Fit {
   std::string words, stage;
   ops::Departure::Kind kind = ops::Departure::Kind::format;
-  // How much of what it permits the error of a wrong element fills: its distance from what is right under the declared contract, over
-  // the length of the interval under this one; of the element that fills most. What fills less than `least_fill` says nothing.
+  // The part of the permitted interval that the error of a wrong element fills: its distance from the right value under the declared contract, over
+  // the length of the interval under this one; of the element that fills most. Less than `least_fill` says nothing.
   double fill = 0;
   static constexpr double least_fill = 1. / 8;
   int also = 0, asked = 0;  // of further problems, of how many it permits every number

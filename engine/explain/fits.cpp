@@ -69,11 +69,11 @@ class Asked {
                                                                            budget_.limits.oracle_work)));
     return most;
   }
-  // How many promises fit some rows and were not held against all.
+  // Promises that fit some rows and were not held against all.
   [[nodiscard]] int unasked() const noexcept { return unasked_; }
 
  private:
-  // What is wrong must be permitted, and not only not excluded, as where the bound says nothing any more.
+  // A wrong element must be permitted, and not only not excluded, as where the bound says nothing any more.
   [[nodiscard]] Answer hold_rows(const Departure& departure, Index work) const {
     Answer answer = Answer::fits;
     for (const Heard& call : basis_.heard) {
@@ -159,7 +159,7 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
     }
     const auto of_group = found.find(departure.group);
     if (of_group != found.end() && departure.size > of_group->second) continue;
-    // What a right kernel gives is permitted, though the bound may say nothing of it, as where something overflows.
+    // The numbers of a right kernel are permitted, though the bound may say nothing of them, as where something overflows.
     const bool exact = departure.kind == Departure::Kind::format && kernels_may_run &&
                        is_exact(basis->heard, op, departure) &&
                        permits(basis->heard, departure.contract, departure.variant, work_of_basis);

@@ -111,7 +111,7 @@ Index Heard::work() const {
 
 namespace {
 
-// Whether a kernel answers the calls of another problem as the subject did: bit for bit, each element as near as is open, or in part.
+// Compares the answers of a kernel and of the subject on another problem: bit for bit, each element as near as is open, or in part.
 bool answers_too(const Understudy& understudy, const std::string& name, const Evidenced& other, Match match) {
   const std::vector<const KeptCall*> asked = kept(other.heard);
   const std::vector<CallCopy> answers = understudy.answers(name, asked);
@@ -161,7 +161,7 @@ void find_hypotheses(std::span<const Evidenced> all, const Op& op, const Budget&
       h.share = near.share;
       if (h.match == Match::partly && !(h.share >= least_share)) continue;
     }
-    // What a problem was shrunk to has few elements, and many faults give them.
+    // A problem that was shrunk has few elements, and many faults give them.
     if (original != all.end() && (budget.over() || !answers_too(before, h.name, *original, h.match))) continue;
     into.hypotheses.push_back(std::move(h));
   }

@@ -80,7 +80,7 @@ class Understudy {
 std::vector<WrongPlace> wrong_places(const Heard& call);
 std::vector<std::string> lies(const Call& call);
 
-// What Fit::fill is, of the same elements under the declared contract and under another; 0 where that says nothing of them.
+// Fit::fill of the same elements under the declared contract and under another; 0 where that says nothing of them.
 double filled(std::span<const Element> declared, std::span<const Element> other);
 
 // ---- fits.cpp: fits, policies_that_fit, policies_excluded. Of `all`, the first is the problem that is explained; where nothing

@@ -370,7 +370,7 @@ class Rows {
     }
   }
 
-  // Of key j to a query, as the softmax takes it.
+  // The score of key j to a query, as the softmax takes it.
   [[nodiscard]] double score(const RowIndex& row, const Row& q, Index j) const {
     const auto [b, h, i] = row;
     const bool open = !in_.keep.present() || in_.keep.at(b, h, i, j) != 0;

@@ -20,7 +20,7 @@ namespace attest::ops::probing {
 
 inline constexpr std::string_view narrow_stage_name = "narrow-stage";
 
-// What may be asked of a stage that is promised to be wider than some formats.
+// The questions about a stage that is promised to be wider than some formats.
 struct NarrowQuestion {
   std::string_view part, what;  // as StageQuestions has them
   std::vector<Format> excludes;
@@ -31,9 +31,9 @@ struct NarrowQuestion {
 // Those of the list whose formats have fewer bits than `promised`, or less of a range where that is asked.
 std::vector<Against> against_promise(std::vector<Against> list, Format promised);
 
-// Which problem the law makes of a drawn one: of `key`.
+// The key by which the law makes its problem of a drawn one, from that one's seed.
 std::uint64_t narrow_stage_key(std::uint64_t seed);
-// Whether it does so at sizes that are people's, whatever was drawn.
+// True if it does so at sizes that people use, whatever was drawn.
 bool at_usual_sizes(std::uint64_t key);
 
 // Its number among the laws of each operation, behind all others, so that which further laws a problem is drawn does not hang on it.

@@ -44,7 +44,7 @@ class Shown {
   [[nodiscard]] bool fits(const Contract& contract) const;
   [[nodiscard]] bool passes(const Contract& contract) const;
 
-  // How the call ended; what it did to memory that is not its own; and, of one that is done, the policy bound's verdict.
+  // The end of the call; the damage to memory that is not its own; and, of a call that is done, the policy bound's verdict.
   [[nodiscard]] const CallResult& call() const noexcept { return call_; }
   [[nodiscard]] const std::optional<Evidence>& violation() const noexcept { return violation_; }
   [[nodiscard]] const Verdict& verdict() const noexcept { return verdict_; }
@@ -76,7 +76,7 @@ struct Asked {
       nullptr;  // where `contract` permits what rows have told already: the one that was promised
 
   [[nodiscard]] Shown ask(const Problem& problem) const;
-  // Whether a kernel that keeps its promise could have returned it, whatever is told already.
+  // True if a kernel that keeps its promise could have returned it, whatever is told already.
   [[nodiscard]] bool kept_by(const Shown& shown) const {
     return shown.fits(promised != nullptr ? *promised : contract);
   }

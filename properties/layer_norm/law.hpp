@@ -58,7 +58,7 @@ class Open {
   Open(const Trial& trial, const Inputs& inputs)
       : affine_(trial[Stage::affine]), oracle_(trial.contract, trial.problem, inputs) {}
   [[nodiscard]] bool operator()(Index row, Index column);
-  // Whether r gamma, where the contract's form makes that first, may be a subnormal number, whose bits a power of two does not keep.
+  // True if r gamma, where the contract's form makes that first, may be a subnormal number, whose bits a power of two does not keep.
   // `products`: or one of its products with x and the mean.
   [[nodiscard]] bool scale_may_be_subnormal(Index row, Index column, bool products);
 

@@ -112,7 +112,7 @@ std::vector<Index> attended(const mha::Call& call, Index b, Index h, Index i) {
 // The mean of no values is none.
 bool may_be_nan(const mha::Contract& contract) { return contract.attention.empty_row != EmptyRow::zero; }
 
-// Whether so many weights of exp of less than any number of softmax, of values no larger than `most`, leave the sum of weights 1 and
+// True if so many weights of exp of less than any number of softmax, of values no larger than `most`, leave the sum of weights 1 and
 // that of values `v`, in any order and wherever they are divided: exp may be off by ulps of a subnormal number.
 bool is_alone(const Policy& policy, const Arithmetic& how, double count, double most, double v) {
   const Format softmax = policy[Stage::softmax], pv = policy[Stage::pv];

@@ -184,7 +184,7 @@ std::unique_ptr<SubjectFactory> liar(const std::string& kernel, const std::strin
 }
 
 TEST(Explain, SaysWhichStageOfABlackBoxIsNarrow) {
-  // Of few terms: an error fills much of what sums of as many permit.
+  // With few terms an error fills much of what sums of as many permit.
   const char* few = "b=1 hq=2 hkv=2 lq=4 lk=2 d=2 dv=8 dtype=f32 values=normal seed=11 lse=f32";
   for (const char* stage : {"pv", "qk"}) {
     const auto subject = liar("builtin:fused-tile16", std::string("f32,") + stage + "=f16");
@@ -192,7 +192,7 @@ TEST(Explain, SaysWhichStageOfABlackBoxIsNarrow) {
     ASSERT_TRUE(e.fails) << stage;
     EXPECT_TRUE(has_fit(e, std::string("(") + stage + "=f16)")) << stage;
   }
-  // Of many terms bf16 permits some hundred times what f16 errs by: that is no fit.
+  // With many terms bf16 permits some hundred times what f16 errs by: that is no fit.
   const char* problem = "b=1 hq=2 hkv=2 lq=4 lk=40 d=16 dv=8 dtype=f32 values=normal seed=11 lse=f32";
   for (const char* stage : {"pv", "qk"}) {
     const auto narrow = liar("builtin:fused-tile16", std::string("f32,") + stage + "=f16");
@@ -268,7 +268,7 @@ TEST(Explain, NamesAFaultOnlyIfTheProblemBeforeShrinkingAgrees) {
     EXPECT_TRUE(e.was_shrunk);
     EXPECT_EQ(!e.hypotheses.empty() && e.hypotheses.front().name == "fault:scale-missing", alike);
     EXPECT_EQ(e.hypotheses.empty(), !alike);
-    // Where it cannot be asked, nothing is named, and that is said.
+    // A problem that cannot be asked names nothing, and the note says so.
     entry.original = "b=1 hq=1 hkv=1 lq=1 lk=70 d=8 dv=4 dtype=f32 values=captured:gone.npz seed=7";
     const Explanation gone = explained(subject, entry);
     EXPECT_TRUE(gone.hypotheses.empty());

@@ -1,4 +1,4 @@
-// Which defects of a campaign a corpus knows: by buckets, laws and conditions, not by what there was time to shrink.
+// The defects of a campaign that a corpus knows: by buckets, laws and conditions, not by what there was time to shrink.
 #include "engine/known.hpp"
 
 #include <gtest/gtest.h>

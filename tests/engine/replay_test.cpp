@@ -64,7 +64,7 @@ TEST_F(Replay, AMendedSubjectIsReported) {
   EXPECT_EQ(report.exit(false), Exit::found);
 }
 
-// What passes on a processor without the instructions that showed it tells nothing; on one that has them all it is mended.
+// A pass on a processor without the instructions that showed the failure tells nothing; on one that has them all it is mended.
 TEST_F(Replay, AFailureOfAnotherProcessorIsNotCalledMended) {
   const Resolve sound = [](const Entry&) { return builtin_subject("builtin:fused", {}); };
   entry.processor = processor() + " an_instruction_of_another_machine";

@@ -1,4 +1,4 @@
-// Whether what `attest explain` says of failures of every planted fault is true: `fits` and `policies` by holding every element of every
+// Holds what `attest explain` says of failures of every planted fault against the numbers: `fits` and `policies` by holding every element of every
 // call against them once more, `looks like` by the fault itself.
 //
 // Usage: explain_said SEEDS CASES [EVERY]. For each EVERY-th fault and each seed from 1 the first failure of a campaign of CASES problems is

@@ -287,7 +287,7 @@ TEST_P(Conforming, RuntimesAreJudgedByTheFormatTheyPromise) {
   EXPECT_GT(blamed, GetParam() == "attention-f16" ? 0 : static_cast<int>(problems) / 3);
 }
 
-// Who promises 16 bits may store less in them: inputs, weights or both, and float32 between. Masks that saturate keep scores apart which they drown in float64, and a
+// A promise of 16 bits permits to store less in them: inputs, weights or both, and float32 between. Masks that saturate keep scores apart which they drown in float64, and a
 // softmax of large scores picks another key.
 TEST_P(Conforming, RuntimesThatStoreLessAreNotBlamed) {
   const Program program(test::model(GetParam()));

@@ -123,7 +123,7 @@ class Sample {
     options.has_bias = attest_present(&call_.bias) != 0;
     options.rounds_output = false;  // heads are rounded to storage or not at all
     const Attention attention(inner_, options);
-    // Where every number should go is told by derivatives of exact arithmetic, of one output of each row.
+    // Derivatives of exact arithmetic, of one output of each row, tell where every number should go.
     aim();
     const std::vector<double> none;
     q_ = projected(x_, w_q_, vector(call_.b_q), q_sides_);

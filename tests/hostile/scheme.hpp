@@ -96,7 +96,7 @@ struct Scheme {
   bool vary = false;            // tiles, splits and orders differ from row to row
   bool reciprocal_sum = false;  // the final quotient is a product with a rounded reciprocal
 
-  // Of a block (docs/mha.md).
+  // The numbers of a block (docs/mha.md).
   Format gemm;
   Summation gemm_sum;
   std::int64_t gemm_chain = 0, gemm_lanes = 0, gemm_block = 0;  // additions that a product may pass through; 0: any

@@ -210,7 +210,7 @@ TEST_F(Campaigns, FindWhatTheHistoryOfAPartShows) {
   }
 }
 
-// Of a failure by `spread` each tensor is asked after the same calls.
+// A failure by `spread` has each tensor asked after the same calls.
 TEST_F(Campaigns, PlaceWhatOnlyAHistoryShows) {
   auto runtime = std::make_unique<Planted>();
   runtime->after = stale([](const Part& asked) {
@@ -455,7 +455,7 @@ TEST_F(Pinned, AShapeThatTheRuntimeGetsWrong) {
   EXPECT_FALSE(summary.findings[0].place->explains);
 }
 
-// What the end of the time cuts off is no result; what was seen before it is told.
+// A call that the end of the time cuts off is no result; failures seen before it are told.
 TEST_F(Campaigns, SayWhatTheEndCutsShort) {
   constexpr double hours = 1e4;  // the runtime says when it is over
   options.seconds = hours;

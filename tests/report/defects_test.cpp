@@ -1,4 +1,4 @@
-// What a report says of defects: where each was met, and that none is left out.
+// Reports say of each defect where it was met, and leave none out.
 #include "report/defects.hpp"
 
 #include <gtest/gtest.h>

@@ -206,7 +206,7 @@ TEST(ModelExport, SaysWhatIsProvenAndNamesEveryType) {
   EXPECT_NE(draft().find("is bounded, by proof"), std::string::npos);
 }
 
-// What fails after other calls alone is handed on with them.
+// A failure that shows only after other calls is handed on with them.
 TEST(ModelExport, CarriesWhatMustComeBefore) {
   graph::test::File f;
   f.inputs = {{"x", graph::Type::f32, {"n"}}};

@@ -23,7 +23,7 @@ enum class Shape : std::uint8_t {
   chunked,  // in lanes, a run of elements each
   halves,   // halves of halves, down to `block` elements
 };
-// How far off a reciprocal root is, of what the contract allows. `exact`: 1 over a root, each rounded; `nearest`: rounded once.
+// The error of a reciprocal root, within what the contract allows. `exact`: 1 over a root, each rounded; `nearest`: rounded once.
 enum class RootError : std::uint8_t { exact, up, down, random, nearest };
 
 // What is wrong with the kernel, if anything: what detection is measured with.

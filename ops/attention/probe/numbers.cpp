@@ -139,7 +139,7 @@ ProbeRow exp_error(const Asking& asking) {
   if (!(ulps < 1e6)) return row_of(stage, promised, cannot_tell("weights are far off"), shown, Standing::open);
   const std::string measured =
       how.exp_rel ? fmt::format("{:.2g} relative", worst) : fmt::format("{:.1f} ulp of {}", ulps, attest::name(dtype));
-  // What rows of stages contradict already may be what makes the weights inexact: exp is then neither right nor to blame.
+  // A stage that its row contradicts already may make the weights inexact: exp is then neither right nor to blame.
   if (!asking.asked.kept_by(shown))
     return row_of(stage, promised, measured + ", more than exp and division may have", shown, Standing::open);
   return row_of(stage, promised, measured + ", division included", shown, Standing::agrees);

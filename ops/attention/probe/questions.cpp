@@ -419,7 +419,7 @@ Shots of_operand(const Maker& maker, int bits) {
   return shots;
 }
 
-// What is asked of one stage, or of a part of it.
+// One stage, or a part of it, and the questions about it.
 struct Part {
   Stage stage;
   std::string_view part;  // "softmax (sum)"; the stage's name where there is one

@@ -29,7 +29,7 @@ struct StageQuestions {
   std::string blind;  // why no question can be asked, one clause
 };
 
-// What the law narrow-stage may ask of a problem like the drawn one, under what the contract promises. All three must outlive it.
+// The questions that the law narrow-stage may ask of a problem like the drawn one, by what the contract promises. All three must outlive it.
 std::vector<probing::NarrowQuestion> narrow_questions(const Maker& maker, const Contract& contract, std::uint64_t key);
 // A drawn problem in sizes that are people's: heads of 64 to 256, and thousands of keys.
 Problem at_usual_sizes(Problem problem, const Supports& supports, std::uint64_t key);

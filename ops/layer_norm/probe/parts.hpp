@@ -31,7 +31,7 @@ std::span<const Format> formats() noexcept;
 // outlive it; and a drawn problem in widths that are people's.
 std::vector<probing::NarrowQuestion> narrow_questions(const Maker& maker, const Contract& contract, std::uint64_t key);
 Problem at_usual_sizes(Problem problem, const Supports& supports, std::uint64_t key);
-// Of every stage but storage, in their order.
+// The questions about every stage but storage, in their order.
 std::vector<probing::StageQuestions> stage_questions(const Maker& maker, const Maker& further);
 // numbers.cpp: the variance, the root, roundings, subnormal numbers. meaning.cpp: what options mean.
 std::vector<ProbeRow> number_rows(const Asking& asking);

@@ -250,7 +250,7 @@ Shots of_output(const Maker& maker, int bits) {
   }};
 }
 
-// What is asked of one stage, or of a part of it.
+// One stage, or a part of it, and the questions about it.
 struct Part {
   Stage stage;
   std::string_view part;  // "statistics (mean)"; the stage's name where there is one
