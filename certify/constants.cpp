@@ -88,7 +88,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   for (Unit* sum : {&acc, &pv}) sum->eta = max(sum->eta, how.kappa * half_smallest_subnormal(sum->format));
   mu = max(1, magnitude);
   const Ball u_acc = how.kappa * acc.u;
-  e_acc = compounded(d, u_acc);
+  e_acc = sums_linearly() ? d * u_acc * (1 + u_acc) : compounded(d, u_acc);
   eta_products = (flush ? 2 : 1) * Ball(d) * acc.eta;
   const bool roots = how.fold_sqrt && sigma > 0;
   const auto finer = [this](Format format) { return precision(format) > precision(scale.format); };
@@ -116,6 +116,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
     eta_entering = operand.eta * max(1, sqrt(magnitude)) * (1 + u);
   }
   if (how.mma) take_blocks(inputs.k.shape()[2]);
+  eta_products *= 1 + e_acc;
   has_bias = inputs.bias.present();
   bias_rounds = has_bias && loses(score.format, format_of(inputs.bias.dtype()));
   smallest_bias = has_bias && flush ? smallest_normal(format_of(inputs.bias.dtype())) : 0;

@@ -116,7 +116,7 @@ struct Combination {
 // What the sum of weighted values and its rescalings lose, relative to the sum of magnitudes.
 Ball lost_by_values(const Constants& c, const Row& row) {
   const Ball others = (c.pv_narrower ? 2 : 1) * Ball(row.rescalings) + 2;
-  return (c.pv_blocks ? c.pv_blocks->loss(row.n, row.blocks) : row.n * c.u_pv) + others * c.u_pv;
+  return (c.pv_blocks ? c.pv_blocks->loss(row.n, row.blocks) : c.ln_of_sum(row.n, c.u_pv)) + others * c.u_pv;
 }
 
 // N of section 4, and u_opd for v.
@@ -156,7 +156,7 @@ std::vector<Combination> combinations(const Constants& c, const Row& row) {
 
 // |ln| of what additions may make of the sum of the weights.
 Ball lost_by_weights(const Constants& c, const Row& row) {
-  if (!c.sum_blocks) return (row.n - 1 + Ball(row.rescalings)) * c.u_sum;
+  if (!c.sum_blocks) return c.ln_of_sum(row.n - 1, c.u_sum) + row.rescalings * c.u_sum;
   const Ball loss = c.sum_blocks->loss(row.n, row.blocks), most = 600;
   return (certainly_less(loss, 1) ? min(-log1p(-loss), most) : most) + row.rescalings * c.softmax.u;
 }
@@ -182,7 +182,19 @@ Ball denominator_error_in_box(const Constants& c, const Row& row, const Ball& rh
   if (c.flush) underflow += 3 * c.softmax.eta;
   const Ball lost = (1 + 6 * error) * (row.of_weights->rest + row.n * underflow * rho);
   if (!certainly_less(lost, 0.5)) return error;
-  return min(error, error - (row.n - row.of_weights->keys) * c.u_sum - log1p(-lost));
+  const Ball spared = c.ln_of_sum(row.n - 1, c.u_sum) - c.ln_of_sum(row.of_weights->keys - 1, c.u_sum);
+  return min(error, error - spared - log1p(-lost));
+}
+
+// Where sums may lose half of what they are: what is left, at least, of a mean of values of one sign. The numerator keeps what t says;
+// the denominator, whose terms are positive, is too large by less than it may be too small.
+std::optional<Ball> least_kept(const Constants& c, const Row& row, const Combination& how) {
+  if (!c.sums_linearly() || c.pv_blocks || c.sum_blocks || certainly_less(row.n * (c.u_pv + c.softmax.u), 0.5))
+    return std::nullopt;
+  const Ball n = row.n, small = n * c.softmax.u * c.softmax.u, root = sqrt(small) + sqrt(1 + small);
+  const Ball a = denominator_error(c, row, row.rho, how.sum_of_rounded) - c.ln_of_sum(n - 1, c.u_sum) +
+                 log(min(1 + (n - 1) * c.softmax.u, 2 * root * root));
+  return exp(-(how.t * (1 + c.u_final)) - a * (1 + c.softmax.u));
 }
 
 // x and g of section 4. `magnitude` is Abar, `sure` the share of it that the key with the largest score has at least.
@@ -213,15 +225,16 @@ Way widened(const Constants& c, const Row& row, const Column& column, const Comb
   if (c.merges) absolute += 2 * c.partial.eta;
   if (c.flush) absolute += 2 * c.pv.eta + c.partial.eta;
   const Ball own = c.float64_errors * 4 * (n + 8) * 0x1p-53 * magnitude;
-  const Ball all = expm1(how.t * (1 + c.u_final)), top = expm1(how.t_top * (1 + c.u_final));
+  const Ball all = expm1(how.t * (1 + c.u_final)), top = expm1(how.t_top * (1 + c.u_final)), once = absolute;
+  absolute *= 1 + all;  // sums round what underflows leave, too
   Ball x = all * (magnitude - sure) + top * sure + absolute + own;
   if (in_box && row.of_values) {
     // Of keys that count for less than a rounding no more is lost than what they are, as far as they were computed.
-    const Ball spared = (row.n - row.of_values->keys) * c.u_pv;
+    const Ball spared = c.ln_of_sum(row.n, c.u_pv) - c.ln_of_sum(row.of_values->keys, c.u_pv);
     const Ball others = expm1((how.t - spared) * (1 + c.u_final)),
                first = expm1((how.t_top - spared) * (1 + c.u_final));
     x = min(x, others * (magnitude - sure) + first * sure + absolute + own +
-                   (1 + 2 * all) * (row.of_values->rest * column.hull.largest + absolute));
+                   (1 + all) * (1 + all) * (row.of_values->rest * column.hull.largest + once));
   }
   const Ball a = in_box ? denominator_error_in_box(c, row, rho, how.sum_of_rounded)
                         : denominator_error(c, row, rho, how.sum_of_rounded);
@@ -232,6 +245,7 @@ Way widened(const Constants& c, const Row& row, const Column& column, const Comb
   way.g = expm1(a * (1 + c.softmax.u));
   way.t_top = how.t_top;
   way.top = sure;
+  way.absolute = absolute + own;
   return way;
 }
 
@@ -334,8 +348,13 @@ Enclosure out_enclosure(const Constants& c, const Contract& contract, const Inpu
     apart.t = apart.t_top = how.t - way.shared;
     way.x_apart = widened(c, row, column, apart, box.mean_abs, 0, row.rho, true).x;
     const Ball spread = reach(way, max(abs(box.least), abs(box.most)));
-    lo = first ? box.least - spread : min(lo, box.least - spread);
-    hi = first ? box.most + spread : max(hi, box.most + spread);
+    Ball least = box.least - spread, most = box.most + spread;
+    if (const std::optional<Ball> kept = least_kept(c, row, how)) {
+      if (arb_is_nonnegative(column.hull.lo.get())) least = max(least, box.least * *kept - way.absolute);
+      if (arb_is_nonpositive(column.hull.hi.get())) most = min(most, box.most * *kept + way.absolute);
+    }
+    lo = first ? least : min(lo, least);
+    hi = first ? most : max(hi, most);
     out.ways.push_back(std::move(way));
     first = false;
     if (row.score_lost)
@@ -400,7 +419,7 @@ Enclosure lse_enclosure(const Constants& c, const Row& row) {
   const bool rounded = c.how.sum_of_rounded && c.weights_round;
   const Ball magnitude = max(abs(lower), abs(upper)), a = denominator_error_in_box(c, row, row.rho, rounded);
   const Ball base = 2 + (c.exp2 ? 3 : 0) + (c.merges ? 3 : 0);
-  Ball radius = expm1(a * (1 + c.softmax.u)) + c.softmax.u * (base * (row.z_top + magnitude + c.lazy) + 2 * magnitude) +
+  Ball radius = a * (1 + c.softmax.u) + c.softmax.u * (base * (row.z_top + magnitude + c.lazy) + 2 * magnitude) +
                 c.float64_errors * (0x1p-48 * (row.z_top + magnitude) + 4 * (Ball(row.n) + 8) * 0x1p-53);
   if (rounded) radius += c.u_weights;
   if (c.how.lse_merge == LseMerge::chain)

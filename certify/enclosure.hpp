@@ -23,6 +23,7 @@ Means means_of(const Row& row, const Ball& extra, const std::vector<Intervals::E
 struct Way {
   const char* name = "";
   Ball t, x, g;
+  Ball absolute;    // of x, what no magnitude scales
   Ball t_top, top;  // t of the key with the largest score, and the least share of the mean of |v| that it has
   Ball extra;       // what goes into every d
   Ball shared;      // of t, what rounds a weight once for all columns

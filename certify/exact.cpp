@@ -80,6 +80,12 @@ bool enters(const Contents& contents, const std::vector<double>& folded, const P
   });
 }
 
+// Then every score is 0, however it is computed.
+bool is_zero(const Tensor& tensor) {
+  const Contents contents(tensor);
+  return contents.finite && contents.all.top == 0;
+}
+
 bool products_fit(const Grid& sums, const Policy& policy) {
   return fits(sums, policy[Stage::qk]) && fits(sums, policy[Stage::scale]) && fits(sums, policy[Stage::score]) &&
          fits(sums, policy[Stage::softmax]);
@@ -90,8 +96,11 @@ bool products_fit(const Grid& sums, const Policy& policy) {
 Exact what_is_exact(const Contract& contract, const Inputs& inputs) {
   const Arithmetic& how = contract.arithmetic;
   const Policy& policy = contract.policy;
-  if (how.exp2 || !how.sums_to_nearest() || inputs.softcap > 0) return {};
   const double sigma = std::fabs(inputs.scale);
+  if (inputs.softcap > 0) return {};
+  if (!inputs.bias.present() && (sigma == 0 || is_zero(inputs.q) || is_zero(inputs.k)))
+    return {true, contract.lazy_nats() == 0 && how.lse_merge == LseMerge::none && !how.normalise_lse};
+  if (how.exp2 || !how.sums_to_nearest()) return {};
   Grid raw, z;
   if (sigma != 0) {
     const double root = how.fold_sqrt && inputs.scale > 0 ? std::sqrt(sigma) : 1;

@@ -114,8 +114,19 @@ void Row::take_mean(Index values) {
   scores.assign(keys.size(), Score{});
 }
 
-// How often a running maximum may move, if keys come in the declared order.
-Index Row::count_records(KeyOrder order) const {
+// How many keys may each set a running maximum: in the declared order, if keys are not split; in any other all of them, and of
+// equal scores that are exact one.
+Index Row::count_records(const Constants& c) const {
+  const KeyOrder order = c.how.key_order;
+  if (order == KeyOrder::any || c.merges) {
+    if (!c.exact_scores) return n;
+    std::vector<Ball> different;
+    for (const Score& score : scores)
+      if (std::ranges::none_of(
+              different, [&](const Ball& z) { return arb_is_exact(z.get()) && arb_equal(z.get(), score.z.get()); }))
+        different.push_back(score.z);
+    return std::ssize(different);
+  }
   Index records = 0;
   Ball top;
   for (std::size_t t = 0; t < scores.size(); ++t) {
@@ -142,8 +153,7 @@ void Row::weigh(const Constants& c, Index all_keys) {
   blocks = std::min(n, c.key_blocks + (counts_splits ? splits - 1 : 0));
   const Index tiles = (all_keys + c.how.kv_tile_min - 1) / c.how.kv_tile_min;
   rescalings = std::min(n, tiles) - 1;
-  if (c.how.key_order != KeyOrder::any && !c.merges)
-    rescalings = std::min(rescalings, count_records(c.how.key_order) - 1);
+  rescalings = std::min(rescalings, count_records(c) - 1);
   a2 = c.a2;
   if (c.how.lse_merge == LseMerge::chain) {
     rescalings = std::min(rescalings + splits - 1, n);
@@ -239,9 +249,10 @@ void Row::check_overflow(const Constants& c, EmptyRow empty_row) {
   }
   if (may_reach(wrong_argument * z_top, 80)) undetermined.give("the row's own maximum may under- or overflow in 2^x");
 
-  const Ball sum_growth = c.sum_blocks
-                              ? exp((c.sum_blocks->loss(n, blocks) + rescalings * c.softmax.u) * (1 + c.softmax.u))
-                              : 1 + compounded(n + Ball(rescalings), c.how.kappa * c.softmax.u);
+  const Ball sum_growth =
+      c.sum_blocks ? exp((c.sum_blocks->loss(n, blocks) + rescalings * c.softmax.u) * (1 + c.softmax.u))
+                   : exp((c.ln_of_sum(n, c.how.kappa * c.softmax.u) + Ball(rescalings) * c.how.kappa * c.softmax.u) *
+                         (1 + c.how.kappa * c.softmax.u));
   const auto row_sum = [&](const Ball& z) { return n * exp(c.lazy + wrong_argument * z + every_exp) * sum_growth; };
   if (may_reach(row_sum(z_all), c.softmax.overflow)) {
     nonfinite.give("the sum of the weights may overflow");

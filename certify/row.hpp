@@ -76,7 +76,7 @@ struct Row {
   [[nodiscard]] Additions additions(const Constants& c, const Ball& u) const;
   void leave_undetermined(const char* reason);
   void check_overflow(const Constants& c, EmptyRow empty_row);
-  [[nodiscard]] Index count_records(KeyOrder order) const;
+  [[nodiscard]] Index count_records(const Constants& c) const;
   [[nodiscard]] bool gap_overflows(const Constants& c, std::size_t t) const;
 };
 

@@ -327,6 +327,8 @@ class Op {
   // ---- telling
   // What a campaign says before it begins of how this subject is judged: lines, or nothing.
   [[nodiscard]] virtual std::string preface(const SubjectInfo&) const { return {}; }
+  // And of one that declares no policy: how much the readings that it is held to can find at all.
+  [[nodiscard]] virtual std::string undeclared_reach(const SubjectInfo&) const { return {}; }
   // Formats besides the policy, "+bias-f32"; the shape in a few letters.
   [[nodiscard]] virtual std::string further_formats(const Problem&) const { return {}; }
   [[nodiscard]] virtual std::string shape_class(const Problem& problem) const = 0;

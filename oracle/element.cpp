@@ -18,7 +18,7 @@ double sure_weight(const Policy& policy) {
 }
 
 struct Radius {
-  double x, g;
+  double x, g, absolute;  // `absolute`: of x, what no magnitude scales
 };
 
 // Section 4, as far as a row and a combination tell it. Growth is growth(), or no less. `in_box`: the weights lie in their box.
@@ -33,7 +33,7 @@ Grown grown_of(const Numbers& m, const RowNumbers& row, double largest_sum, cons
   double a = row.denominator_error(m, largest_sum, rho, how.sum_of_rounded);
   if (in_box) {
     if (const Additions& sums = row.of_values; sums.keys < n) {
-      const double spared = (n - sums.keys) * m.u_pv * (1 + m.u_final);
+      const double spared = m.spared_values(n, sums.keys) * (1 + m.u_final);
       grown.spared_all = Growth(bounded(how.t * (1 + m.u_final) - spared));
       if (has_top) grown.spared_top = Growth(bounded(how.t_top * (1 + m.u_final) - spared));
     }
@@ -69,19 +69,20 @@ Radius radius_of(const Numbers& m, const RowNumbers& row, const Combination& how
   if (m.merges) absolute += 2 * m.eta_partial * unit;
   if (m.flush) absolute += (2 * m.eta_pv + m.eta_partial) * unit;
   const double relative = grown.all;
-  double x = relative * magnitude + absolute + 4 * (n + 8) * 0x1p-53 * magnitude;
+  const double own = 4 * (n + 8) * 0x1p-53 * magnitude, once = absolute;
+  absolute *= 1 + relative;  // sums round what underflows leave, too
+  double x = relative * magnitude + absolute + own;
   if (top > 0) x -= (relative - grown.top) * top;
   if (in_box) {
     if (const Additions& sums = row.of_values; sums.keys < n) {
       // Of keys that count for less than a rounding no more is lost than what they are, as far as they were computed.
       const double all = grown.spared_all;
-      double least = all * magnitude + (1 + 2 * relative) * (sums.rest * max_abs + absolute) + absolute +
-                     4 * (n + 8) * 0x1p-53 * magnitude;
+      double least = all * magnitude + (1 + relative) * (1 + relative) * (sums.rest * max_abs + once) + absolute + own;
       if (top > 0) least -= (all - grown.spared_top) * top;
       x = std::min(x, least);
     }
   }
-  return {x, grown.denominator};
+  return {x, grown.denominator, absolute + own};
 }
 
 template <double (*Growth)(double) = growth>
@@ -89,6 +90,15 @@ Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const
               double top, double rho, double sum_abs, double max_abs, double unit, bool in_box = false) {
   return radius_of(m, row, how, grown_of<Growth>(m, row, largest_sum, how, rho, in_box, top > 0), magnitude, top, rho,
                    sum_abs, max_abs, unit, in_box);
+}
+
+// What is left, at least, of a mean of values of one sign once the sums have lost what they may: the numerator keeps its share of all
+// roundings, and the denominator, all of whose terms are positive, is too large by little.
+double least_kept(const Numbers& m, const RowNumbers& row, double largest_sum, const Combination& how) {
+  const double n = static_cast<double>(row.n);
+  const double a = row.denominator_error(m, largest_sum, row.rho, how.sum_of_rounded) -
+                   m.ln_loss_of_weights(n, row.blocks, 0) + m.ln_sum_too_large(n, m.u_softmax);
+  return std::exp(-how.t * (1 + m.u_final) - a * (1 + m.u_softmax));
 }
 
 const Row::OfColumns& of_columns(const Call& call, Row& row) {
@@ -100,6 +110,8 @@ const Row::OfColumns& of_columns(const Call& call, Row& row) {
   for (int w = 0; w < of.count; ++w)
     of.grown[w] = grown_of(m, row, of.weight_sum, of.ways[w], row.rho, true, of.ways[w].t_top < of.ways[w].t);
   of.shift = std::exp(bounded(m.lazy + std::min(600.0, row.wrong_shift * row.z_all) + row.every_exp + m.u_weights));
+  of.coarse = m.sums_are_coarse(static_cast<double>(row.n));
+  for (int w = 0; w < of.count && of.coarse; ++w) of.kept[w] = least_kept(m, row, of.weight_sum, of.ways[w]);
   of.lost = growth(m.loss_of_values(static_cast<double>(row.n), row.blocks, (m.pv_narrower ? 2 : 1) * row.r + 2) *
                    (1 + m.u_pv));
   return of;
@@ -322,8 +334,13 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
     const double reach = tight.x + tight.g * (top + tight.x);
     parts_[part_count_++] = {ways[w], below[at], above[at], mean_abs[at], tight.x, 0, tight.g};
     proper = proper && below[at] - reach <= above[at] + reach;
-    lo = std::min(lo, below[at] - reach);
-    hi = std::max(hi, above[at] + reach);
+    double end_lo = below[at] - reach, end_hi = above[at] + reach;
+    if (of_row.coarse) {
+      if (hull_lo >= 0) end_lo = std::max(end_lo, below[at] * of_row.kept[w] - tight.absolute);
+      if (hull_hi <= 0) end_hi = std::min(end_hi, above[at] * of_row.kept[w] + tight.absolute);
+    }
+    lo = std::min(lo, end_lo);
+    hi = std::max(hi, end_hi);
     if (row.score_lost) {
       const Radius wide =
           radius(m, row, of_row.weight_sum, ways[w], of_.max_abs, 0, row.rho_lost, of_.sum_abs, of_.max_abs, of_.unit);

@@ -201,6 +201,17 @@ bool first_rows_say_no(Scores scores, const Inputs& inputs) {
   return of_first(inputs.q, q) && of_first(inputs.k, k) && !scores.multiply(q, k);
 }
 
+// Mostly the first element says no.
+bool is_zero(const Tensor& tensor) {
+  const attest_tensor& view = tensor.view();
+  for (Index b = 0; b < view.shape[0]; ++b)
+    for (Index h = 0; h < view.shape[1]; ++h)
+      for (Index i = 0; i < view.shape[2]; ++i)
+        for (Index c = 0; c < view.shape[3]; ++c)
+          if (attest_load(&view, b, h, i, c) != 0) return false;
+  return true;
+}
+
 bool take_bias(const Tensor& tensor, Multiples& bias) {
   return every_row(tensor, all, [&bias](const products::Grid& numbers, double) {
     bias.take(numbers);  // -inf excludes its key
@@ -212,9 +223,12 @@ bool take_bias(const Tensor& tensor, Multiples& bias) {
 
 Exactness exactness(const Contract& contract, const Inputs& inputs) {
   const Arithmetic& how = contract.arithmetic;
+  Scores scores(contract, inputs);
+  // Where q or k is 0, so is every score, however it is computed.
+  if (!inputs.bias.present() && !(inputs.softcap > 0) && (inputs.scale == 0 || is_zero(inputs.q) || is_zero(inputs.k)))
+    return {true, scores.arguments_are_exact(contract.lazy_nats())};
   // 2^x multiplies by log2 e; what truncates promises nothing for numbers that need no rounding.
   if (how.exp2 || !how.sums_to_nearest() || inputs.softcap > 0) return {};
-  Scores scores(contract, inputs);
   if (inputs.scale != 0) {  // else every score is 0, whatever q and k are
     if (!scores.scale_is_exact() || first_rows_say_no(scores, inputs)) return {};
     Rows q, k;

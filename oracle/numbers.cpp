@@ -78,7 +78,7 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
   const int scaled_bits = narrower(operand, storage) ? operand_bits : std::max(operand_bits, precision(scaling));
   inexact_qk = (folds ? scaled_bits : operand_bits) + operand_bits > precision(policy[Stage::qk]);
   eta_products = (flush ? 2 : 1) * d * eta_acc;
-  e_acc = compounded(d, u_acc);
+  e_acc = sums_linearly() ? d * u_acc * (1 + u_acc) : compounded(d, u_acc);
   if (arithmetic.mma) {
     const int bits = (scaled_queries ? scaled_bits : operand_bits) + (scaled_keys ? scaled_bits : operand_bits);
     const BlockSums sums(*arithmetic.mma, policy[Stage::qk], bits - 2, u_acc, !arithmetic.mma->only);
@@ -91,6 +91,7 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
       eta_aligned = sums.aligned(d, blocks, smallest_factor);
     }
   }
+  eta_products *= 1 + e_acc;
   // A q or k that carries the scale may underflow as a product, and before that on being brought to the scale's format.
   const bool brought = loses(scaling, storage);
   folded_eta = folds ? eta_scale * (std::sqrt(mu) + (brought ? mu : 0)) : 0;
@@ -260,7 +261,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
 double Numbers::rescalings(double n, double lk, double records) const {
   const auto tile = static_cast<double>(arithmetic.kv_tile_min);
   double r = std::min(n, tile > 1 ? std::ceil(lk / tile) : lk) - 1;
-  if (arithmetic.key_order != KeyOrder::any && !merges) r = std::min(r, records - 1);
+  r = std::min(r, records - 1);
   if (arithmetic.lse_merge == LseMerge::chain) r = std::min(r + splits(n) - 1, n);
   return r;
 }

@@ -166,19 +166,38 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
     const bool counts_splits = merges && arithmetic.mma && arithmetic.mma->only;
     return std::min(n, most_blocks + (counts_splits ? splits(n) - 1 : 0));
   }
-  // What sums over n keys in so many blocks may lose, relative to the sum of magnitudes: of weighted values with `more` roundings
+  // Whether additions are rounded to nearest, so that n of them lose n u of the sum of magnitudes (docs/bounds.md, "Sums").
+  [[nodiscard]] bool sums_linearly() const { return kappa <= 1 && rounding == RoundingMode::nearest; }
+  // ln of what n roundings of a sum may make of the sum of magnitudes.
+  [[nodiscard]] double ln_of_sum(double n, double u) const { return sums_linearly() ? std::log1p(n * u) : n * u; }
+  // ln of what sums over n keys in so many blocks may make of the sum of magnitudes: of weighted values with `more` roundings
   // of another kind, and of weights that are rescaled r times.
   [[nodiscard]] double loss_of_values(double n, double blocks, double more) const {
-    return pv_sums.any() ? pv_sums.relative(n, blocks) + more * u_pv : (n + more) * u_pv;
+    return (pv_sums.any() ? pv_sums.relative(n, blocks) : ln_of_sum(n, u_pv)) + more * u_pv;
   }
   [[nodiscard]] double loss_of_weights(double n, double blocks, double r) const {
-    return weight_sums.any() ? weight_sums.relative(n, blocks) + r * u_softmax : (n + r) * kappa * u_softmax;
+    return weight_sums.any() ? weight_sums.relative(n, blocks) + r * u_softmax
+                             : ln_of_sum(n, kappa * u_softmax) + r * kappa * u_softmax;
   }
   // |ln| of what that may make of the sum of weights, at most.
   [[nodiscard]] double ln_loss_of_weights(double n, double blocks, double r) const {
-    if (!weight_sums.any()) return (n - 1 + r) * u_sum;
+    if (!weight_sums.any()) return ln_of_sum(n - 1, u_sum) + r * u_sum;
     const double lost = weight_sums.relative(n, blocks);
     return (lost < 1 ? bounded(-std::log1p(-lost)) : bounded(infinity)) + r * u_softmax;
+  }
+  // What of the former no longer counts where no more than `keys` of n cost a rounding of a sum.
+  [[nodiscard]] double spared_values(double n, double keys) const { return ln_of_sum(n, u_pv) - ln_of_sum(keys, u_pv); }
+  [[nodiscard]] double spared_weights(double n, double keys) const {
+    return ln_of_sum(n - 1, u_sum) - ln_of_sum(keys - 1, u_sum);
+  }
+  // Whether sums over n keys may lose half of what they are: only then is an interval asked whether it may keep to one side of 0.
+  [[nodiscard]] bool sums_are_coarse(double n) const {
+    return sums_linearly() && !pv_sums.any() && !weight_sums.any() && n * (u_pv + u_softmax) >= 0.5;
+  }
+  // ln of how much too large a sum of n numbers of one sign may be, at most, which is less than how much too small it may be.
+  [[nodiscard]] double ln_sum_too_large(double n, double u) const {
+    const double c = n * u * u, root = std::sqrt(c) + std::sqrt(1 + c);
+    return std::log(std::min(1 + (n - 1) * u, 2 * root * root));
   }
   // Whether the sums over keys, of weighted values or of weights, are so many additions that round to nearest: what such an
   // addition loses is no more than the lesser of its terms.

@@ -186,7 +186,8 @@ const Quick::ForCount& Quick::for_count(double n) {
   const double keys = static_cast<double>(call_.keys);
   f.n = n;
   f.r_most = m.rescalings(n, keys, n);
-  f.r = m.arithmetic.key_order == KeyOrder::any ? f.r_most : m.rescalings(n, keys, 1);
+  const bool counts_records = m.exact_scores || (m.arithmetic.key_order != KeyOrder::any && !m.merges);
+  f.r = counts_records ? m.rescalings(n, keys, 1) : f.r_most;
   f.a2 = m.merged_a2(n);
   f.wrong_shift = m.wrong_shift(n);
   f.ln_least = ln_least(n);
@@ -195,6 +196,8 @@ const Quick::ForCount& Quick::for_count(double n) {
   f.every_exp_most = (2 + f.r_most) * m.ln_exp;
   f.root_n = std::sqrt(n);
   f.blocks = m.blocks(n);
+  f.sums_most = m.loss_of_weights(n, f.blocks, f.r_most);
+  f.coarse = m.sums_are_coarse(n);
   f.t = m.shared_rounding(n, f.blocks, f.r, 0);
   f.g = m.ln_loss_of_weights(n, f.blocks, f.r) + 3 * m.c_div * m.u_final;
   if (spreads_ != Spreads::none) prepare_spreads(f);
@@ -225,8 +228,8 @@ bool Quick::bound(State& row, const Score& top) {
   const ForCount& f = *(row.f = &for_count(row.n));
   const double a2 = f.a2, wrong_shift = f.wrong_shift;
   if (!(wrong_shift * row.z_most <= 80)) return false;
-  const double sum_exponent = m.lazy + wrong_shift * row.z_most + f.every_exp_most + f.ln_most +
-                              m.loss_of_weights(row.n, f.blocks, f.r_most) * (1 + m.u_softmax);
+  const double sum_exponent =
+      m.lazy + wrong_shift * row.z_most + f.every_exp_most + f.ln_most + f.sums_most * (1 + m.u_softmax);
   if (!(sum_exponent < m.log_overflow_softmax - 1e-6)) return false;
   row.d_most = row.e_most +
                m.u_softmax *
@@ -272,14 +275,24 @@ void Quick::weigh(Index n) {
     const Index heavy = products::count_from(z_ + n * stride_, row.z_max + std::log(share), stride_);
     light = row.n - static_cast<double>(std::max<Index>(1, heavy));
   }
-  const double t = (m.merges_widen() ? m.shared_rounding(row.n, f.blocks, f.r, std::fabs(row.z_max)) : f.t) +
-                   (sum_rounded_only_ ? 0 : m.u_weights) - (values_lose_least ? light * m.u_pv : 0);
-  const products::WeightRule rule{row.z_max, m.u_softmax, m.a1, f.a2, m.a3,   m.lazy + f.ln_least + 1,
-                                  m.lazy,    constant,    cap,  t,    damping};
+  // ln(1 + n u) - ln(1 + m u) is at most (n - m) u / (1 + m u).
+  const auto spared = [&](double keys, double u) { return light * u / (m.sums_linearly() ? 1 + keys * u : 1); };
+  double t = (m.merges_widen() ? m.shared_rounding(row.n, f.blocks, f.r, std::fabs(row.z_max)) : f.t) +
+             (sum_rounded_only_ ? 0 : m.u_weights) - (values_lose_least ? spared(row.n - light, m.u_pv) : 0);
+  double g = f.g - (weights_lose_least ? spared(row.n - light - 1, m.u_sum) : 0), moving = damping;
+  if (f.coarse) {
+    // Of a mean of values of one sign e^-(t + g) is left, of which 1 - (t + g) is less, and 1 - e^-x at least x / (1 + x/2 + x^2/12).
+    const double lost = t + g, share = 1 / (1 + lost * (0.5 + lost / 12));
+    moving *= std::max(0.0, 1 - lost);
+    t *= share;
+    g *= share;
+  }
+  const products::WeightRule rule{row.z_max, m.u_softmax, m.a1, f.a2, m.a3,  m.lazy + f.ln_least + 1,
+                                  m.lazy,    constant,    cap,  t,    moving};
   const products::WeightSums sums = products::weigh(rule, z_ + n * stride_, p, d_ + n * stride_, weights, stride_);
   if (spared_ > 0) weights[std::max_element(p, p + stride_) - p] -= spared_;  // where p is 1
   row.mass = sums.mass;
-  row.gain = sums.gain / damping;
+  row.gain = moving > 0 ? sums.gain / moving : 0;
   const double inverse = 1 / row.mass;
   const double products = m.pv_sums.any() ? 0 : row.n;  // blocks of them may lose more
   // Of the way whose t this is: weights that are normalised first are all rounded.
@@ -290,7 +303,7 @@ void Quick::weigh(Index n) {
   row.accept = {inverse,
                 sums.gain * inverse,
                 t - spared_,
-                f.g - (weights_lose_least ? light * m.u_sum : 0),
+                g,
                 absolute,
                 unit_roundoff(format_),
                 format_ == Format::f64 ? 0 : half_smallest_subnormal(format_)};
@@ -307,7 +320,7 @@ void Quick::accept(Index n, const double* got) {
   double* y = y_ + n * columns_;
   products::accept(row.accept, y, reach_ + n * columns_, got, columns_, bits);
   row.all = all_set(bits);
-  if (!row.all && tiles_ == 1) look_again(row, n, got);
+  if (!row.all && tiles_ == 1 && !row.f->coarse) look_again(row, n, got);
 }
 
 void Quick::accept_lse(Index n, const attest_tensor& lse) {
@@ -402,23 +415,25 @@ bool Quick::proves_not_wide(Index n) const {
   return leaves_out_value(n, largest_reach(call_, most.numbers(call_.numbers), v_top_) + box);
 }
 
-// Whether an accepted element of row n has a value further than `reach` from its mean, or values that are a point.
+// Whether an accepted element of row n has a value further than `reach` from its mean, or values that are a point, and one that is
+// no smaller than twice that, or nothing but zeros.
 bool Quick::leaves_out_value(Index n, double reach) const {
   const double* p = p_ + n * stride_;
   for (Index c = 0; c < std::min<Index>(call_.dv, lane_count); ++c) {
     if (!accepts(n, c)) continue;
-    if (rows_[n].n == 1) return true;
     const auto value = [&](Index j) {
       return tiles_ == 1 ? v_[j * columns_ + c] : attest_load(&call_.v, b_, kv_, j, c);
     };
     const double y = y_[n * columns_ + c], first = value(0);
-    bool all_equal = true;
+    bool all_equal = true, beyond = rows_[n].n == 1, large = false;
     for (Index j = 0; j < call_.keys; ++j) {
       const double v = value(j);
       all_equal = all_equal && v == first;
-      if (p[j] > 0 && std::fabs(v - y) > reach) return true;
+      beyond = beyond || (p[j] > 0 && std::fabs(v - y) > reach);
+      large = large || (p[j] > 0 && std::fabs(v) >= 2 * reach);
+      if (beyond && large) return true;
     }
-    if (all_equal) return true;
+    if (all_equal && (large || first == 0)) return true;
   }
   return false;
 }

@@ -98,7 +98,9 @@ class Quick {
   struct ForCount {
     double n, r, r_most, blocks, a2, wrong_shift, ln_least, ln_most;  // R, least and most; of ln n
     double every_exp, every_exp_most, root_n;
-    double t, g;  // of section 4; t but for what merges add that depends on the scores
+    double t, g;       // of section 4; t but for what merges add that depends on the scores
+    double sums_most;  // ln of what the sum of the weights may lose, with r_most
+    bool coarse;       // Numbers::sums_are_coarse()
     // Of section 7: what each term of a sum adds, with its weight and v of 1, as it is and with the weight rounded; what y^2
     // scales, whatever the weights.
     double every, rounded, per_mean2;

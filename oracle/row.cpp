@@ -201,10 +201,16 @@ void Row::collect_mean(const Call& call, Index b) {
   raw_error_.assign(keys.size(), 0);
 }
 
-// How often the running maximum may move, if keys come in the declared order.
+// How many keys may each set a running maximum: in the declared order, if keys are not split; in any other all of them, and
+// of equal scores that are exact one.
 double Row::count_records(const Call& call) const {
   const KeyOrder order = call.numbers.arithmetic.key_order;
-  if (order == KeyOrder::any) return static_cast<double>(n);
+  if (order == KeyOrder::any || call.numbers.merges) {
+    if (!call.numbers.exact_scores) return static_cast<double>(n);
+    std::vector<double> scores = z;
+    std::ranges::sort(scores);
+    return static_cast<double>(std::unique(scores.begin(), scores.end()) - scores.begin());
+  }
   double top = -infinity, records = 0;
   for (Index t = 0; t < n; ++t) {
     const auto at = static_cast<std::size_t>(order == KeyOrder::ascending ? t : n - 1 - t);
@@ -394,7 +400,7 @@ double RowNumbers::denominator_error_in_box(const Numbers& m, double error, doub
   underflow *= keys_counted * rho_used;
   const double lost = (1 + 6 * error) * (of_weights.rest + underflow);
   if (!(lost < 0.5)) return error;
-  return std::min(error, error - (keys_counted - of_weights.keys) * m.u_sum - std::log1p(-lost));
+  return std::min(error, error - m.spared_weights(keys_counted, of_weights.keys) - std::log1p(-lost));
 }
 
 int RowNumbers::combinations(const Call& call, Combination out[4]) const {
@@ -434,7 +440,7 @@ Row::Lse Row::lse(const Call& call) {
   const double c = std::max(std::fabs(lo), std::fabs(hi));
   const bool rounded = m.arithmetic.sum_of_rounded && m.weights_round;
   const double a = denominator_error_in_box(m, denominator_error(m, largest_sum(m), rho, rounded), rho, rounded);
-  double radius = growth(bounded(a * (1 + m.u_softmax))) +
+  double radius = a * (1 + m.u_softmax) +
                   m.u_softmax * ((2 + (m.exp2 ? 3 : 0) + (m.merges ? 3 : 0)) * (z_top + c + m.lazy) + 2 * c) +
                   0x1p-48 * (z_top + c) + 4 * (static_cast<double>(n) + 8) * 0x1p-53;
   if (rounded) radius += m.u_weights;

@@ -105,7 +105,9 @@ class Row : public RowNumbers {
     struct Grown {
       double all, top, spared_all, spared_top, denominator;
     } grown[4];
+    double kept[4];  // the least that sums leave of a mean of values of one sign, where sums are coarse
     int count;
+    bool coarse;
     double weight_sum, shift, lost;  // largest_sum(), e^ of the largest shift, and growth() of what values lose
   };
   std::optional<OfColumns> of_columns;

@@ -30,6 +30,7 @@ class Terminal : public engine::Observer {
     if (!op.policy_declared(info) && !campaign.policy)
       line_.say(campaign.assumed.empty() ? std::string(campaign.subject_b ? undeclared_policies : undeclared_policy)
                                          : assumed_policy(campaign.assumed));
+    if (!op.policy_declared(info) && !campaign.policy && campaign.assumed.empty()) line_.say(op.undeclared_reach(info));
     line_.say(op.preface(info));
   }
 

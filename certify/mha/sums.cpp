@@ -57,6 +57,7 @@ Rule::Rule(const Contract& contract, Format left, Format right, double float64_e
   const Arithmetic& how = contract.attention.arithmetic;
   gemm_.eta = max(gemm_.eta, how.kappa * half_smallest_subnormal(gemm_.format));
   u_ = how.kappa * gemm_.u;
+  linear_ = how.kappa <= 1;
   wide_ = (loses(gemm_.format, left) ? 1 : 0) + (loses(gemm_.format, right) ? 1 : 0);
   if (loses(operand_.format, storage_)) narrowed_ = 2;
   if (how.mma && operand_.format == Format::tf32) {
@@ -120,8 +121,12 @@ Ball Rule::lost_by_blocks(const Terms& terms) const {
 
 // E: what roundings and blocks make of a term, relative to it.
 Ball Rule::relative(const Terms& terms) const {
-  const Ball of_sum = blocks_ ? (1 + expm1(lost_by_blocks(terms) * (1 + gemm_.u))) * (1 + compounded(wide_, u_))
-                              : 1 + compounded(depth(terms), u_);
+  Ball of_sum = blocks_ ? (1 + expm1(lost_by_blocks(terms) * (1 + gemm_.u))) * (1 + compounded(wide_, u_))
+                        : 1 + compounded(depth(terms), u_);
+  if (!blocks_ && linear_) {
+    const Ball additions = std::max<Index>(0, terms.count - 1);
+    of_sum = min(of_sum, (1 + compounded((terms.rounded ? 1 : 0) + wide_, u_)) * (1 + additions * u_ * (1 + u_)));
+  }
   return of_sum * (1 + compounded(narrowed_, operand_.u)) - 1;
 }
 

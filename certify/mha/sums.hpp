@@ -62,7 +62,8 @@ class Rule {
   Format left_, right_, storage_;
   bool flush_;
   Unit gemm_, operand_;
-  Ball u_;  // kappa u_gemm
+  Ball u_;               // kappa u_gemm
+  bool linear_ = false;  // additions round to nearest
   std::optional<attest::mha::Chain> chain_;
   std::optional<Blocks> blocks_;
   int bits_ = 0;      // that an accumulator and what adds to it keep

@@ -323,6 +323,9 @@ class Attention final : public Op {
 
   // ---- telling
   [[nodiscard]] std::string preface(const SubjectInfo& info) const override { return tensor_cores(info); }
+  [[nodiscard]] std::string undeclared_reach(const SubjectInfo& info) const override {
+    return of_attention::undeclared_reach(info);
+  }
   [[nodiscard]] std::string further_formats(const ops::Problem& problem) const override {
     const Problem& p = own(problem);
     if (p.bias == Bias::none || p.bias_format() == p.dtype) return {};

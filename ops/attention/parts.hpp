@@ -25,6 +25,11 @@ const std::vector<Dimension>& dimensions();
 Problem capped(Problem problem, Index most, const std::optional<Witness>& witness, const Supports& supports);
 Problem sliced(Problem problem, Index samples, const Witness& witness, const Supports& supports);
 
+// ---- undeclared.cpp
+// What the readings of a subject that declares no policy can fail of rows as models have them, and what would sharpen them: a line for
+// each dtype of 16 bits.
+std::string undeclared_reach(const SubjectInfo& info);
+
 // ---- fit.cpp
 void fit(const Problem& from, Problem& to, const Supports& supports);
 

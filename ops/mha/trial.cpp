@@ -6,6 +6,7 @@
 #include "ensemble/mha.hpp"
 #include "ensemble/redraws.hpp"
 #include "ops/mha/parts.hpp"
+#include "ops/mha/probe/parts.hpp"
 #include "oracle/mha/calibration.hpp"
 #include "oracle/mha/mha.hpp"
 #include "properties/compare.hpp"
@@ -23,6 +24,7 @@ namespace {
 using attest::mha::Inputs;
 using attest::mha::StageOutputs;
 using oracle::MhaOracle;
+using probing::narrow_stage;
 using properties::BlockLaw;
 using properties::BlockTrial;
 using properties::CallFailed;
@@ -65,6 +67,7 @@ class MhaTrial final : public Trial {
   }
   Verdict check(const Law& law) override {
     base();
+    if (law.own == narrow_stage) return check_narrow_stage();
     if (law.own == guards) return check_guards();
     if (law.own == stage_bound) return check_stages();
     if (law.own == policy_bound()) return judgement();
@@ -202,6 +205,12 @@ class MhaTrial final : public Trial {
     return MhaOracle(contract_, judged).judge_stages(result.out);
   }
 
+  Verdict check_narrow_stage() {
+    const BlockMaker maker(subject_.info().mha.value().supports, problem_.dtype);
+    return probing::check_narrow_stage(narrow_questions(maker, contract_), probing::narrow_stage_key(problem_.seed),
+                                       contract_, subject_, subject_calls_, elapsed_.subject);
+  }
+
   Verdict check_pair(bool bits) {
     if (peer_ == nullptr || !peer_->info().mha) return Verdict::skip("no second subject");
     peer_base();
@@ -300,6 +309,7 @@ std::vector<Law> laws(const Op& op) {
   all.push_back({&op, "compare-bits", "A(x) = B(x), bit by bit",
                  "two subjects give the same bits: no contract claims it, and it is asked by name", Kind::exact,
                  Asks::base_call, Claim::none, all.size()});
+  all.insert(std::ranges::find(all, Kind::statistical, &Law::kind), probing::narrow_stage_law(&op));
   return all;
 }
 
@@ -308,6 +318,8 @@ bool is_stage_bound(const Law& law) { return law.own == stage_bound; }
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract,
                                           const Supports& supports) {
   if (law.own == stage_bound && !supports.gives_stages()) return "the subject gives no stages";
+  if (law.own == narrow_stage)
+    return problem.b * problem.l * problem.e > 0 ? std::nullopt : std::optional<std::string>("no output elements");
   if (law.own == block_layout()) {
     if (problem.b * problem.l * problem.e == 0) return "no output elements";
     if (!in_another_layout(problem, supports)) return one_layout;

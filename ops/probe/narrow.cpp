@@ -46,16 +46,17 @@ Verdict check_narrow_stage(const std::vector<NarrowQuestion>& questions, std::ui
     const NarrowQuestion& question = questions[n];
     const auto all = question.calls();
     if (all.empty()) continue;
-    const Problem problem = all[below(mix(key), all.size())]();
-    const Shown shown(problem, contract, subject);
+    const std::optional<Problem> problem = all[below(mix(key), all.size())]();
+    if (!problem) continue;
+    const Shown shown(*problem, contract, subject);
     ++calls;
     elapsed += shown.call().elapsed_ns;
     if (shown.call().status != CallStatus::done) throw properties::CallFailed(shown.call());
     if (shown.violation()) return Verdict::fail(*shown.violation());
     Verdict verdict = shown.verdict();
     if (verdict.evidence) {
-      Problem sizes = problem;
-      problem.op().clear_edits(sizes);
+      Problem sizes = *problem;
+      problem->op().clear_edits(sizes);
       std::string& note = verdict.evidence->note;
       note += fmt::format("{}{} in {} would show: {}, in a call of its own, {} with elements set by hand",
                           note.empty() ? "" : "; ", question.part, names_of(question.excludes), question.what,

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -24,8 +25,9 @@ inline constexpr std::string_view narrow_stage_name = "narrow-stage";
 struct NarrowQuestion {
   std::string_view part, what;  // as StageQuestions has them
   std::vector<Format> excludes;
-  // The calls to choose from, each made when it is asked for; none where the sizes do not carry the question.
-  std::function<std::vector<std::function<Problem()>>()> calls;
+  // The calls to choose from, each made when it is asked for; none where the sizes do not carry the question, and nullopt where the
+  // subject takes no such call.
+  std::function<std::vector<std::function<std::optional<Problem>()>>()> calls;
 };
 
 // Those of the list whose formats have fewer bits than `promised`, or less of a range where that is asked.

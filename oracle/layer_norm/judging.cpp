@@ -237,7 +237,7 @@ Verdict LayerNormOracle::judge_rows(const Tensor& out, const Tensor& sum_out, Le
         continue;
       }
       ++counts.judged;
-      counts.wide += is_wide(of_element.enclosure);
+      counts.wide += holds_hull(of_element.enclosure);
       if (outcome_of == Outcome::inside) continue;
       if (unsure > 0) return judge_rows(out, sum_out, Levels::counting);
       Evidence evidence = evidence_of(of_element.enclosure, round_, got[i]);

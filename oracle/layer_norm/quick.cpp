@@ -256,7 +256,7 @@ bool QuickRow::surely_inside(const Element& element, double got) const {
 }
 bool QuickRow::surely_not_wide(const Element& element) const {
   RowBounds row;
-  return row_bounds(most_, true, row) && !is_wide(interval_of(m_, row, element).enclosure);
+  return row_bounds(most_, true, row) && !holds_hull(interval_of(m_, row, element).enclosure);
 }
 
 // As accept() has it, without what rounding to out adds: the ends are those before it.

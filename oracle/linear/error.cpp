@@ -137,6 +137,11 @@ double SumErrors::relative(const Terms& terms) const {
     of_sum += of_wide_ + of_sum * of_wide_;
   } else {
     of_sum = relative_[static_cast<std::size_t>(depth(terms))];
+    if (rule_.kappa <= 1) {  // additions that round to nearest add up, however many (docs/bounds.md, section 0b)
+      const double of_term = relative_[static_cast<std::size_t>((terms.rounded ? 1 : 0) + wide_)];
+      const double u = unit_roundoff(rule_.accumulator), of_additions = std::max(0.0, terms.count - 1) * u * (1 + u);
+      of_sum = std::min(of_sum, of_term + of_additions + of_term * of_additions);
+    }
   }
   return of_operand_ > 0 ? of_sum + of_operand_ + of_sum * of_operand_ : of_sum;
 }

@@ -38,7 +38,7 @@ Verdict MhaOracle::judge_way(std::size_t n, const Tensor& out, QuickBlock* quick
     const double got = attest_load(&view, b, i, e, 0);
     const Outcome outcome = judge_element(at, round, got);
     ++(outcome == Outcome::undetermined ? counts.undetermined : counts.judged);
-    if (outcome == Outcome::inside && !is_wide(at)) all_wide = false;
+    if (outcome == Outcome::inside && !holds_hull(at)) all_wide = false;
     if (outcome != Outcome::outside) return {};
     Evidence evidence = evidence_of(at, round, got);
     evidence.tensor = "out";

@@ -66,10 +66,21 @@ sed -e "s/const bool opn=/$factors/" -e 's/E(D+4,ua)/((1+E(D,ua))*(1+es)*(1+E(2,
   -e 's/a2+=3\.0\*(P\.smax-1);/& aw=a1+(P.mlse\&\&lse?a2:e2?2:0);/' -e 's/um\*(a1+a2)/um*aw/g' \
   -e "s/double aL0=/$rescaled &/" -e 's/2\.2\*n\*mv\*eps1/2.2*n*mv*std::max(eps1,resc)/' -e 's/3\*n\*eps0\*/3*n*resc*/g' -e 's/eps1=std::max/eps1=std::exp(P.lazy)*std::max/' \
   -e 's/(n-1+R)\*um\*kl/(n-1+R)*(kl>1?-std::log1p(-kl*um):um)/' \
-  "$1/core.hpp" > "$work/core.hpp"
+  "$1/core.hpp" > "$work/powers.hpp"
+# Sums that round to nearest lose n u of their magnitude, no power of it; what underflows is rounded with the rest; and the logarithm of
+# a sum is off by what its exponent says. Scores that are all 0 move no running maximum.
+sum='(P.kappa>1?E(D,ua):D*ua*(1+ua))'
+sed -e "s/E(D,ua)/$sum/g" -e "s/\*D\*sums(P\.acc)\*mu/&*(1+$sum)/g" -e "s/+D\*sums(P\.acc)\*mu/&*(1+$sum)/g" \
+  -e 's/(n+Rp+2)\*uv/((P.kappa>1?n*uv:std::log1p(n*uv))+(Rp+2)*uv)/g' \
+  -e 's/(n-1+R)\*(kl>1?-std::log1p(-kl\*um):um)/((kl>1?(1-n)*std::log1p(-kl*um):std::log1p((n-1)*um))+R*(kl>1?-std::log1p(-kl*um):um))/' \
+  -e 's/\*A+ab+4/*A+ab*std::exp(std::min(600.0,k.t*(1+uf)))+4/' -e 's/std::expm1(std::min(600.0,aLl\*(1+um)))/aLl*(1+um)/' \
+  -e 's/int R=std::min(n,/int R=sg==0\&\&!pb.bias\&\&!(pb.cap>0)?0:std::min(n,/' "$work/powers.hpp" > "$work/core.hpp"
 grep -qF "$largest_sum" "$work/core.hpp"
 for changed in 'if(pb.bias)' 'sure=std::min(sure' 'bool smov=' 'bool ov0=' 'E(4,uc)' 'SUBH(P.cap)*c' 'le=-std::log1p' '(3+R)*le+2' 'aw=a1+' 'um*aw*Zm>80' \
   'log1p(-kl' 'n*resc*rh;' 'double resc=' 'max(eps1,resc)' 'eps1=std::exp' 'double Sc=' 'er=Sc+E(2,uo)' 'er=Sc+E(D,ua)' '(1+es)*' '(es+' 'D*sums(P.acc)' '6)*sums(P.pv)' '(pvn?sums'; do
+  grep -qF "$changed" "$work/powers.hpp" || { echo "oracle_golden.sh: core.hpp has no place for $changed" >&2; exit 1; }
+done
+for changed in "er=Sc+$sum" "mu*(1+$sum)" '?n*uv:' '(1-n)*std::log1p' 'ab*std::exp' 'std::log1p((n-1)*um)' '0+aLl*' '?0:std::min(n,'; do
   grep -qF "$changed" "$work/core.hpp" || { echo "oracle_golden.sh: core.hpp has no place for $changed" >&2; exit 1; }
 done
 cp "$here/oracle_golden.cpp" "$work"

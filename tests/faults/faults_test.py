@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from smallest_test import records, records_by_law, records_where
+from smallest_test import operation_of, records, records_by_law, records_where
 
 MOST_PROBLEMS = 20_000
 MEDIAN_PROBLEMS = 300
@@ -49,7 +49,7 @@ def first_finding(attest, fault, seed, folder, cases=MOST_PROBLEMS, options=()):
     else:
         raise AssertionError(f"{fault}, seed {seed}: flaky {MOST_ATTEMPTS} times")
     entry = json.loads(Path(finding["reproducer"]).read_text())
-    if not entry["minimal"] or not (entry["neighbours"] or finding["multiply_adds"] == 2):
+    if not entry["minimal"] or not (entry["neighbours"] or finding["multiply_adds"] == operation_of(fault)[2]):
         raise AssertionError(f"{fault}, seed {seed}: the reproducer is not 1-minimal: {finding['problem']}")
     if run(attest, "replay", corpus).returncode != 0:
         raise AssertionError(f"{fault}, seed {seed}: the reproducer does not replay")

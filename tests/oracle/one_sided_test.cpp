@@ -342,7 +342,7 @@ double share_of_threshold(std::string_view policy, std::string_view promises, st
       for (Index i = 0; i < problem.lq; ++i)
         for (Index c = 0; c < problem.dv; ++c)
           out.set(b, h, i, c, round_to(problem.dtype, wrong(oracle.out_enclosure(b, h, i, c).y)));
-  EXPECT_EQ(oracle.judge(out, {}).kind, VerdictKind::pass) << fields;
+  EXPECT_NE(oracle.judge(out, {}).kind, VerdictKind::fail) << fields;
   return oracle.slow_t(out) / oracle::shipped_calibration().thresholds(contract.policy, problem).t.value();
 }
 

@@ -511,7 +511,7 @@ std::vector<probing::NarrowQuestion> narrow_questions(const Maker& maker, const 
     for (const Against& against :
          probing::against_promise(narrower_than_promised(part, maker.dtype()), contract.policy[part.stage]))
       all.push_back({part.part, part.what, against.formats, [&maker, &part, bits = against.bits, key] {
-                       std::vector<std::function<ops::Problem()>> calls;
+                       std::vector<std::function<std::optional<ops::Problem>()>> calls;
                        for (auto& shot : part.make(maker, bits))
                          calls.emplace_back(
                              [shot = std::move(shot), key] { return ops::Problem(somewhere(shot().problem, key)); });

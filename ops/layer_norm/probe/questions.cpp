@@ -323,7 +323,7 @@ std::vector<probing::NarrowQuestion> narrow_questions(const Maker& maker, const 
   for (const Part& part : parts)
     for (const probing::Against& narrow : probing::against_promise(against(part, maker), contract.policy[part.stage]))
       all.push_back({part.part, part.what, narrow.formats, [&maker, &part, bits = narrow.bits, key] {
-                       std::vector<std::function<ops::Problem()>> calls;
+                       std::vector<std::function<std::optional<ops::Problem>()>> calls;
                        for (auto& shot : part.make(maker, bits))
                          calls.emplace_back([shot = std::move(shot), key] {
                            return ops::Problem(somewhere(shot().problem.as<Problem>(), key));

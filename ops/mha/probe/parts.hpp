@@ -4,6 +4,7 @@
 
 #include "ops/attention/probe/parts.hpp"
 #include "ops/mha/probe/ask.hpp"
+#include "ops/probe/narrow.hpp"
 
 namespace attest::ops::of_mha {
 
@@ -16,7 +17,10 @@ struct BlockAsking {
   const BlockMaker& maker;
 };
 
-// questions.cpp: accumulation of each of the four products.
+// questions.cpp: what the law narrow-stage may ask of a block that promises `contract`, both of which must outlive it: of each product,
+// and of attention in its middle, in the least sizes that show it.
+std::vector<probing::NarrowQuestion> narrow_questions(const BlockMaker& maker, const Contract& contract);
+// Accumulation of each of the four products.
 std::vector<probing::StageQuestions> gemm_questions(const BlockMaker& maker);
 // meaning.cpp: biases, heads, packed projections; and stages that are given, each by its bound given those before it.
 std::vector<ProbeRow> block_rows(const BlockAsking& asking);

@@ -1,7 +1,10 @@
 // Accumulation of each product of a block: ones and two large numbers that cancel, as one row of its weights, at places of which an order
 // adds some first, but not all.
 #include <array>
+#include <memory>
+#include <utility>
 
+#include "ops/attention/probe/questions.hpp"
 #include "ops/mha/probe/parts.hpp"
 
 namespace attest::ops::of_mha {
@@ -125,23 +128,51 @@ Shots of_product(const BlockMaker& maker, Product product, int bits) {
   return shots;
 }
 
+constexpr std::pair<Product, std::string_view> products[] = {
+    {Product::q, "gemm (q)"}, {Product::k, "gemm (k)"}, {Product::v, "gemm (v)"}, {Product::out, "gemm (out)"}};
+constexpr std::string_view asked_of_products =
+    "a row of weights of ones and of two large numbers that cancel, at 14 pairs of places";
+
 }  // namespace
+
+std::vector<probing::NarrowQuestion> narrow_questions(const BlockMaker& maker, const Contract& contract) {
+  using Calls = std::vector<std::function<std::optional<ops::Problem>()>>;
+  std::vector<probing::NarrowQuestion> all;
+  for (const auto& [product, part] : products)
+    for (const probing::Against& narrow :
+         probing::against_promise(probing::narrower_than_f32(maker.dtype(), all_formats), contract.gemm))
+      all.push_back({part, asked_of_products, narrow.formats, [&maker, product = product, bits = narrow.bits] {
+                       Calls calls;
+                       for (Shot& shot : of_product(maker, product, bits))
+                         calls.emplace_back([problem = std::move(shot.problem)] { return std::optional(problem); });
+                       return calls;
+                     }});
+  const auto within = std::make_shared<attest::Supports>(attention_within(maker.supports()));
+  const auto attention = std::make_shared<of_attention::Maker>(*within, maker.dtype());
+  for (probing::NarrowQuestion& question : of_attention::narrow_questions(*attention, contract.attention, 0)) {
+    question.calls = [&maker, within, attention, calls = std::move(question.calls)] {
+      Calls said;
+      for (auto& call : calls())
+        said.emplace_back(
+            [&maker, call = std::move(call)] { return Heart(maker).said(call()->as<attest::Problem>()); });
+      return said;
+    };
+    all.push_back(std::move(question));
+  }
+  return all;
+}
 
 std::vector<probing::StageQuestions> gemm_questions(const BlockMaker& maker) {
   constexpr int fine_bits = 19;
   const std::vector<probing::Against> below_f32 = probing::narrower_than_f32(maker.dtype(), all_formats);
   std::vector<probing::StageQuestions> all;
-  for (const auto& [product, part] : {std::pair{Product::q, "gemm (q)"},
-                                      {Product::k, "gemm (k)"},
-                                      {Product::v, "gemm (v)"},
-                                      {Product::out, "gemm (out)"}}) {
+  for (const auto& [product, part] : products) {
     const auto make = [&, product = product](int bits) { return of_product(maker, product, bits); };
     auto questions = probing::asked(below_f32, make);
     if (Shots shots = make(fine_bits); !shots.empty())
       questions.push_back({{}, std::move(shots), false, fine_bits + 3});
-    all.push_back({gemm_stage, part,
-                   "a row of weights of ones and of two large numbers that cancel, at 14 pairs of places",
-                   std::move(questions), "no width that it takes has 32 terms", false});
+    all.push_back({gemm_stage, std::string(part), std::string(asked_of_products), std::move(questions),
+                   "no width that it takes has 32 terms", false});
   }
   return all;
 }

@@ -12,6 +12,7 @@
 #include "kernels/mha/emulated.hpp"
 #include "kernels/mha/registry.hpp"
 #include "ops/op.hpp"
+#include "tests/ops/narrow_stage.hpp"
 #include "tests/ops/probe_rows.hpp"
 
 namespace attest {
@@ -284,6 +285,71 @@ TEST(MhaProbe, NarrowsTheGenerousReadingByWhatWasSeen) {
   EXPECT_EQ(narrow.gemm, Format::f16);
   EXPECT_EQ(narrow.attention.policy, attest::Policy(Format::f16));
   EXPECT_EQ(narrowed(with_stage(policy_of(Format::f16), stage_count, Format::f16)).gemm, Format::f16);
+}
+
+// ---- the law that asks one question of a problem -----------------------------------------------------------------------
+
+test::AskedNarrowStage ask(Probed& subject, int problems) {
+  return test::ask_narrow_stage(*ops::find_op("mha"), subject, problems);
+}
+
+TEST(MhaNarrowStage, TellsEachStageOfABlock) {
+  const BlockEntry& block = builtin("explicit");
+  for (const Format dtype : dtypes)
+    for (const std::size_t stage :
+         {static_cast<std::size_t>(Stage::qk), static_cast<std::size_t>(Stage::score),
+          static_cast<std::size_t>(Stage::softmax), static_cast<std::size_t>(Stage::pv), stage_count})
+      for (const Format narrow : {Format::f16, Format::bf16}) {
+        const Contract promise = block.contract(policy_of(dtype));
+        const Policy policy{promise.attention.policy, promise.gemm};
+        Probed subject(promise, answer_of(block, block.contract(with_stage(policy, stage, narrow))));
+        subject.supports().l.max = subject.supports().m.max = subject.supports().e.max = 128;
+        const test::AskedNarrowStage result = ask(subject, 400);
+        EXPECT_GT(result.failed, 0) << name(dtype) << "," << stage_name(stage) << "=" << name(narrow) << ", "
+                                    << result.asked << " asked";
+      }
+}
+
+TEST(MhaNarrowStage, LeavesEveryBuiltinVariantAlone) {
+  for (const BlockEntry& block : kernels::builtin_blocks())
+    for (const Format dtype : dtypes)
+      for (const bool crosses : {true, false}) {
+        const Contract contract = block.contract(policy_of(dtype));
+        Probed subject(contract, answer_of(block, contract), block.gives_stages);
+        subject.supports().cross = crosses;
+        const test::AskedNarrowStage result = ask(subject, 60);
+        EXPECT_EQ(result.failed, 0) << block.name << " " << name(dtype) << ": " << result.first;
+        EXPECT_GT(result.asked, 0) << block.name;
+      }
+}
+
+TEST(MhaNarrowStage, LeavesEmulatedBlocksAlone) {
+  int asked = 0;
+  for (std::uint64_t n = 0; n < 60; ++n) {
+    const Format dtype = dtypes[n % 3];
+    Contract contract = builtin(n % 2 == 0 ? "explicit" : "fused").contract(policy_of(dtype));
+    contract.attention.masked_unread = MaskedUnread::no;  // it computes what masks close, too
+    contract.projections[1] = n % 4 != 3;
+    contract.projections[2] = n % 4 == 3;
+    Probed subject(contract, [&](const mha::Call& call) {
+      mha::Problem problem;
+      problem.b = call.b();
+      problem.l = call.l();
+      problem.m = call.m();
+      problem.e = call.e();
+      problem.heads = call.heads;
+      problem.kv_heads = call.kv_heads;
+      problem.head_dim = call.head_dim;
+      problem.dtype = dtype;
+      problem.scale = call.scale;
+      emulator::run(call, contract, emulator::draw_block_variant(contract, problem, n));
+    });
+    subject.supports().l.max = subject.supports().m.max = subject.supports().e.max = 64;  // it is slow
+    const test::AskedNarrowStage result = ask(subject, 10);
+    EXPECT_EQ(result.failed, 0) << "block " << n << ": " << result.first;
+    asked += result.asked;
+  }
+  EXPECT_GT(asked, 300);
 }
 
 }  // namespace
