@@ -82,8 +82,9 @@ int judge_files(const Settings& settings) {
   const ops::SavedCall call = op.saved_call(in, out, policy_of(contract), saved_words(settings));
   if (op.without_elements(call.exchange->problem()))
     throw usage_error(outputs + ": out has no elements: there is nothing to judge");
-  const engine::Judgement judgement =
-      engine::judge(*call.exchange, contract, engine::most_survey_work, calibration.get());
+  engine::Judgement judgement = engine::judge(*call.exchange, contract, engine::most_survey_work, calibration.get());
+  if (judgement.verdict.kind == VerdictKind::fail)
+    judgement.others = engine::judge_other_calls(op, in, out, saved_words(settings), contract, judgement, 10);
   const Exit exit = judgement.exit();
   const std::optional<engine::Explanation> explanation = explained(call, contract, judgement);
   if (!json || !json->is_stdout())

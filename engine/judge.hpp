@@ -1,5 +1,7 @@
 #pragma once
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/verdict.hpp"
@@ -15,7 +17,18 @@ namespace attest::engine {
 struct Survey {
   Index rows = 0, all_rows = 0;
   std::int64_t inside = 0, outside = 0, undetermined = 0;
-  Evidence worst;  // the element outside with the largest ratio, the first of the verdict among them
+  Evidence worst;    // the element outside with the largest ratio, the first of the verdict among them
+  double error = 0;  // the largest distance of an element outside from what was to be expected
+};
+
+// What was forgotten of a saved call, or said wrongly, if the same numbers are right for what `words` says.
+struct HeldIf {
+  std::string words;    // "the call is causal"
+  std::string options;  // "--causal", "without --scale"
+};
+struct OtherCalls {
+  std::vector<HeldIf> held;
+  bool complete = true;  // false: the time was over before all were asked
 };
 
 struct Judgement {
@@ -27,6 +40,7 @@ struct Judgement {
   // Tier three's T, from above, over `elements`: nothing to hold it against without a class. Of what `verdict` did not fail.
   double t = 0;
   Index elements = 0;
+  OtherCalls others;  // of a failure, where they were asked
 
   // 1 where either fails, 3 where the bound permits anything and tier two does not object, else 0.
   [[nodiscard]] Exit exit() const noexcept;
@@ -39,5 +53,11 @@ inline constexpr Index most_survey_work = Index{1} << 29;
 // with attest.
 Judgement judge(ops::Exchange& call, const Contract& contract, Index survey_work = most_survey_work,
                 const oracle::Calibration* calibration = nullptr);
+
+// Of ops::Op::other_calls() those that the arrays of a failed judgement hold for: every element is judged, none is outside, and no
+// interval is more than 8 times as long as the largest error that failed. None is begun after `seconds`.
+OtherCalls judge_other_calls(const ops::Op& op, const std::vector<NamedArray>& inputs,
+                             const std::vector<NamedArray>& outputs, const ops::SavedWords& words,
+                             const Contract& contract, const Judgement& failed, double seconds);
 
 }  // namespace attest::engine

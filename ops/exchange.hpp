@@ -116,6 +116,12 @@ struct SavedWord {
   std::string_view key, value, help;  // no value: a flag
 };
 
+// Another call that the same tensors may be of: what is said of these words in place of what was; nullopt leaves a word out.
+struct OtherCall {
+  std::string words;  // "the call is causal"
+  std::vector<std::pair<std::string, std::optional<std::string>>> said;
+};
+
 // A call made elsewhere, and what was read otherwise than it stands there: one sentence each.
 struct SavedCall {
   std::unique_ptr<Exchange> exchange;

@@ -272,6 +272,8 @@ class Op {
                                              const SavedWords& words) const;
   // What saved_call() reads of `words`.
   [[nodiscard]] virtual const std::vector<SavedWord>& saved_words() const;
+  // The calls that the same arrays are of if one of these words was forgotten or is wrong.
+  [[nodiscard]] virtual std::vector<OtherCall> other_calls(const SavedWords&) const { return {}; }
   // What a call says besides its tensors' shapes: "scale 0.5, causal".
   [[nodiscard]] virtual std::string options_in_words(const Exchange& exchange) const;
   [[nodiscard]] virtual PythonReference python(const Exchange& exchange, const Contract& contract) const;

@@ -184,6 +184,15 @@ std::vector<std::string> saved_ignored(const SavedWords& words) {
   return ignored;
 }
 
+std::vector<OtherCall> calls_with_ignored(const SavedWords& words,
+                                          std::initializer_list<std::pair<std::string_view, std::string_view>> roles) {
+  std::vector<OtherCall> calls;
+  for (const std::string& name : saved_ignored(words))
+    for (const auto& [role, meaning] : roles)
+      calls.push_back({fmt::format("{} is {}", name, meaning), {{std::string(role), name}}});
+  return calls;
+}
+
 std::optional<double> saved_real(const SavedWords& words, std::string_view key) {
   const auto text = words.text(key);
   if (!text) return std::nullopt;

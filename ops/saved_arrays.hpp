@@ -76,6 +76,9 @@ Tensor lengths_tensor(const NamedArray& array, Index batch, Index keys);
 std::map<std::string, std::string, std::less<>> saved_names(const SavedWords& words,
                                                             std::span<const std::string_view> roles);
 std::vector<std::string> saved_ignored(const SavedWords& words);
+// Calls in which an array that is ignored has one of these roles, "keep", each in words: "the mask of open keys".
+std::vector<OtherCall> calls_with_ignored(const SavedWords& words,
+                                          std::initializer_list<std::pair<std::string_view, std::string_view>> roles);
 std::optional<double> saved_real(const SavedWords& words, std::string_view key);
 // Whether `key` has the second of two words; the first if it is left out.
 bool saved_choice(const SavedWords& words, std::string_view key, std::string_view first, std::string_view second);

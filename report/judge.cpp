@@ -128,6 +128,10 @@ std::string judgement_text(const SavedCall& call, const ops::Contract& contract,
                 : fmt::format(", in {} of {} rows, spread evenly\n", grouped(static_cast<std::uint64_t>(s.rows)),
                               grouped(static_cast<std::uint64_t>(s.all_rows)));
   }
+  for (const engine::HeldIf& other : judgement.others.held)
+    text += fmt::format("  held if    {} ({})\n", printable(other.words), printable(other.options));
+  if (!judgement.others.complete)
+    text += "  left out   not every other reading of the call was asked: the time was over\n";
   return text + statistical_text(judgement);
 }
 
@@ -152,6 +156,11 @@ nlohmann::ordered_json judgement_json(const SavedCall& call, const ops::Contract
     const engine::Survey& s = *judgement.survey;
     object["survey"] = {{"rows", s.rows},     {"all_rows", s.all_rows},         {"outside", s.outside},
                         {"inside", s.inside}, {"undetermined", s.undetermined}, {"worst", engine::to_json(s.worst)}};
+  }
+  if (v.kind == VerdictKind::fail) {
+    object["held_if"] = nlohmann::ordered_json::array();
+    for (const engine::HeldIf& other : judgement.others.held)
+      object["held_if"].push_back({{"words", other.words}, {"options", other.options}});
   }
   object["statistical"] = statistical_json(judgement);
   object["notes"] = call.notes;

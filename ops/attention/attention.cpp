@@ -247,6 +247,9 @@ class Attention final : public Op {
     return of_attention::saved_call(inputs, outputs, saved_call_options(words, policy.as<Policy>()));
   }
   [[nodiscard]] const std::vector<SavedWord>& saved_words() const override { return of_attention::saved_words(); }
+  [[nodiscard]] std::vector<OtherCall> other_calls(const SavedWords& words) const override {
+    return of_attention::other_calls(words);
+  }
   [[nodiscard]] std::string options_in_words(const Exchange& exchange) const override {
     return of_attention::options_in_words(exchange);
   }

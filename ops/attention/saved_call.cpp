@@ -21,8 +21,9 @@ std::string text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shap
 // An array as [B,H,L,D], whatever the order of its axes.
 struct Operand {
   const NamedArray& array;
-  Shape shape;    // [B,H,L,D]
-  Shape strides;  // in elements of the array
+  Shape shape;             // [B,H,L,D]
+  Shape strides;           // in elements of the array
+  Index heads = shape[1];  // of the array: head h of the tensor is its head h % heads
 };
 
 Operand operand(const NamedArray& array, bool heads_inside, const std::optional<Index>& heads,
@@ -59,7 +60,7 @@ Tensor exact_tensor(const Operand& source, DType type, Format format, std::strin
     for (Index h = 0; h < n[1]; ++h)
       for (Index i = 0; i < n[2]; ++i)
         for (Index c = 0; c < n[3]; ++c) {
-          const double x = source.array.at(b * s[0] + h * s[1] + i * s[2] + c * s[3]);
+          const double x = source.array.at(b * s[0] + h % source.heads * s[1] + i * s[2] + c * s[3]);
           require_number_of(format, stage, x, source.array, std::array{b, h, i, c});
           tensor.set(b, h, i, c, x);
         }
@@ -142,6 +143,8 @@ const std::vector<SavedWord>& saved_words() {
       {"layout", "bhsd|bshd|TENSOR=...,...", "axes of q, k, v and out: [B,H,L,D] (the default) or [B,L,H,D]"},
       {"heads", "N", "of arrays [B,L,H*D], under --layout bshd"},
       {"kv-heads", "N", "the same of k and v (as --heads)"},
+      {"kv-order", "grouped|interleaved",
+       "of fewer key/value heads than heads: head h reads h / group (grouped) or h % their number"},
       {"scale", "X", "factor on q.k (1/sqrt(D))"},
       {"softcap", "C", "c tanh(s/c)"},
       {"causal", "", "each query sees the keys up to its diagonal"},
@@ -162,6 +165,33 @@ const std::vector<SavedWord>& saved_words() {
   return all;
 }
 
+std::vector<OtherCall> other_calls(const SavedWords& words) {
+  const std::optional<std::string> flag(""), out;
+  std::vector<OtherCall> calls{
+      {"the call is causal", {{"causal", flag}}},
+      {"the call is not causal", {{"causal", out}}},
+      {"the diagonal begins at the bottom right", {{"align", "bottom_right"}}},
+      {"the diagonal begins at the top left", {{"align", out}}},
+      {"the call is causal, and its diagonal begins at the bottom right",
+       {{"causal", flag}, {"align", "bottom_right"}}},
+      {"the call has no window", {{"window-left", out}, {"window-right", out}}},
+      {"the scale is 1", {{"scale", "1"}}},
+      {"the scale is 1/sqrt(D)", {{"scale", out}}},
+      {"the call has no softcap", {{"softcap", out}}},
+      {"all tensors are [B,L,H,D]", {{"layout", "bshd"}}},
+      {"all tensors are [B,H,L,D]", {{"layout", out}}},
+      {"q, k and v are [B,L,H,D], and out is [B,H,L,D]", {{"layout", "q=bshd,k=bshd,v=bshd"}}},
+      {"q, k and v are [B,H,L,D], and out is [B,L,H,D]", {{"layout", "out=bshd"}}},
+      {"query head h reads key/value head h modulo their number", {{"kv-order", "interleaved"}}},
+      {"query heads that read one key/value head lie side by side", {{"kv-order", out}}},
+  };
+  std::ranges::move(calls_with_ignored(words, {{"keep", "the mask of open keys"},
+                                               {"kv_lengths", "the number of keys of each sample"},
+                                               {"bias", "what is added to the scores"}}),
+                    std::back_inserter(calls));
+  return calls;
+}
+
 SavedCallOptions saved_call_options(const SavedWords& words, const attest::Policy& policy) {
   SavedCallOptions call;
   call.policy = policy;
@@ -170,6 +200,7 @@ SavedCallOptions saved_call_options(const SavedWords& words, const attest::Polic
   call.heads_inside = heads_inside(words);
   call.heads = saved_count(words, "heads", 1);
   call.kv_heads = saved_count(words, "kv-heads", 1);
+  call.interleaved = saved_choice(words, "kv-order", "grouped", "interleaved");
   call.scale = saved_real(words, "scale");
   call.softcap = saved_real(words, "softcap").value_or(0);
   call.causal = words.flag("causal");
@@ -196,14 +227,17 @@ SavedTensors saved_tensors(const std::vector<NamedArray>& in, const std::vector<
   refuse_unused(given.unused(options.ignored), {out ? &*out : nullptr, lse}, "--bias, --keep, --kv_lengths");
   const auto kv_heads = options.kv_heads ? options.kv_heads : options.heads;
   const auto inside = [&](std::string_view role) { return options.heads_inside.contains(role); };
-  const Operand q_operand = operand(q, inside("q"), options.heads, "--heads"),
-                k_operand = operand(k, inside("k"), kv_heads, "--kv-heads"),
-                v_operand = operand(v, inside("v"), kv_heads, "--kv-heads");
+  const Operand q_operand = operand(q, inside("q"), options.heads, "--heads");
+  Operand k_operand = operand(k, inside("k"), kv_heads, "--kv-heads"),
+          v_operand = operand(v, inside("v"), kv_heads, "--kv-heads");
   std::optional<Operand> out_operand;
   if (out) out_operand.emplace(operand(*out, inside("out"), options.heads, "--heads"));
   require_heads(q_operand, options.heads, "--heads");
   if (out_operand) require_heads(*out_operand, options.heads, "--heads");
   for (const Operand* of_keys : {&k_operand, &v_operand}) require_heads(*of_keys, options.kv_heads, "--kv-heads");
+  for (Operand* of_keys : {&k_operand, &v_operand})
+    if (options.interleaved && of_keys->heads > 0 && q_operand.heads % of_keys->heads == 0)
+      of_keys->shape[1] = q_operand.heads;
   SavedTensors call;
   call.problem = problem_of(q_operand, k_operand, v_operand, out_operand, options);
   const attest::Problem& p = call.problem;

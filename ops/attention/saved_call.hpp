@@ -21,6 +21,7 @@ struct SavedCallOptions {
   std::vector<std::string> ignored;                 // arrays of the inputs that say nothing of this call
   std::set<std::string, std::less<>> heads_inside;  // which of q, k, v and out lie as [B,L,H,D] instead of [B,H,L,D]
   std::optional<Index> heads, kv_heads;             // of arrays [B,L,H*D], which heads_inside permits
+  bool interleaved = false;                         // head h reads key/value head h % kv_heads, not h / group
   std::optional<double> scale;                      // absent: 1/sqrt(D)
   double softcap = 0;
   bool causal = false;
@@ -52,5 +53,6 @@ SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<Na
 // The options as a command line says them: --q NAME, --layout, --scale, --causal, ... Throws Error(usage).
 SavedCallOptions saved_call_options(const SavedWords& words, const attest::Policy& policy);
 const std::vector<SavedWord>& saved_words();
+std::vector<OtherCall> other_calls(const SavedWords& words);
 
 }  // namespace attest::ops::of_attention

@@ -217,6 +217,9 @@ class LayerNorm final : public Op {
     return of_layer_norm::saved_call(inputs, outputs, policy.as<Policy>(), words);
   }
   [[nodiscard]] const std::vector<SavedWord>& saved_words() const override { return of_layer_norm::saved_words(); }
+  [[nodiscard]] std::vector<OtherCall> other_calls(const SavedWords& words) const override {
+    return of_layer_norm::other_calls(words);
+  }
   [[nodiscard]] std::string options_in_words(const Exchange& exchange) const override {
     return of_layer_norm::options_in_words(exchange);
   }

@@ -45,6 +45,7 @@ std::unique_ptr<Exchange> exchange(const Problem& problem, attest::layer_norm::I
 std::string options_in_words(const Exchange& exchange);
 PythonReference python(const Exchange& exchange, const Contract& contract);
 const std::vector<SavedWord>& saved_words();
+std::vector<OtherCall> other_calls(const SavedWords& words);
 SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
                      const Policy& policy, const SavedWords& words);
 // ---- subgraph.cpp

@@ -76,6 +76,18 @@ const std::vector<SavedWord>& saved_words() {
   return all;
 }
 
+std::vector<OtherCall> other_calls(const SavedWords& words) {
+  std::vector<OtherCall> calls{{"it is RMSNorm: no mean is taken off", {{"rms", ""}}},
+                               {"a mean is taken off", {{"rms", std::nullopt}}}};
+  for (const char* epsilon : {"0", "1e-12", "1e-8", "1e-7", "1e-6", "1e-5", "1e-3"})
+    calls.push_back({fmt::format("epsilon is {}", epsilon), {{"epsilon", epsilon}}});
+  std::ranges::move(calls_with_ignored(words, {{"residual", "added to x first"},
+                                               {"gamma", "the factors of the columns"},
+                                               {"beta", "what is added to the columns"}}),
+                    std::back_inserter(calls));
+  return calls;
+}
+
 SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedArray>& outputs, const Policy& policy,
                      const SavedWords& words) {
   const auto names = saved_names(words, roles);

@@ -203,6 +203,9 @@ class Mha final : public Op {
     return of_mha::saved_call(inputs, outputs, policy.as<Policy>(), words);
   }
   [[nodiscard]] const std::vector<SavedWord>& saved_words() const override { return of_mha::saved_words(); }
+  [[nodiscard]] std::vector<OtherCall> other_calls(const SavedWords& words) const override {
+    return of_mha::other_calls(words);
+  }
   [[nodiscard]] std::string options_in_words(const Exchange& exchange) const override {
     return of_mha::options_in_words(exchange);
   }

@@ -92,6 +92,7 @@ std::unique_ptr<Exchange> exchange(attest::mha::Inputs inputs, Tensor out, attes
 std::string options_in_words(const Exchange& exchange);
 PythonReference python(const Exchange& exchange, const Contract& contract);
 const std::vector<SavedWord>& saved_words();
+std::vector<OtherCall> other_calls(const SavedWords& words);
 SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
                      const Policy& policy, const SavedWords& words);
 

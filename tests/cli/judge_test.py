@@ -68,6 +68,108 @@ class Judge(Cli):
         self.judge(1, *half, outputs="out.npz")
         self.judge(1, "--causal", "--align", "bottom_right", *half, outputs="out.npz")
 
+    def held_if(self, *words, **files):
+        done = self.judge(1, *words, **files)
+        found = [line.split("held if", 1)[1].strip() for line in done.stdout.splitlines() if line.startswith("  held if ")]
+        object = json.loads(self.judge(1, *words, "--json", "-", **files).stdout)
+        self.assertEqual(found, [f"{other['words']} ({other['options']})" for other in object["held_if"]])
+        return found
+
+    def test_an_option_that_was_forgotten_is_told(self):
+        call = Call(h=2, lq=3, lk=5, causal=True)
+        write_npz(self.cwd / "in.npz", **call.arrays())
+        write_npz(self.cwd / "causal.npz", out=call.out())
+        self.assertEqual(self.held_if(outputs="causal.npz"), ["the call is causal (--causal)"])
+        self.assertEqual(self.held_if("--causal", "--align", "bottom_right", outputs="causal.npz"),
+                         ["the diagonal begins at the top left (without --align)"])
+        corner = call.out(corner=2)
+        write_npz(self.cwd / "corner.npz", out=corner)
+        self.assertEqual(self.held_if(outputs="corner.npz"),
+                         ["the call is causal, and its diagonal begins at the bottom right (--causal --align bottom_right)"])
+        self.assertEqual(self.held_if("--causal", outputs="corner.npz"),
+                         ["the diagonal begins at the bottom right (--align bottom_right)"])
+        write_npz(self.cwd / "all.npz", out=Call(h=2, lq=3, lk=5).out())
+        self.assertEqual(self.held_if("--causal", outputs="all.npz"), ["the call is not causal (without --causal)"])
+
+    def test_a_scale_that_was_forgotten_is_told(self):
+        self.assertEqual(self.held_if(outputs="bad.npz"), ["the scale is 1 (--scale 1)"])
+        self.assertEqual(self.held_if("--scale", 2), ["the scale is 1/sqrt(D) (without --scale)"])
+
+    def test_a_layout_that_was_forgotten_is_told(self):
+        call = Call(h=4, lq=4, lk=4, d=4)
+        inside = lambda x: Array(x.shape, [x.values[(h * 4 + i) * 4 + c] for i in range(4) for h in range(4) for c in range(4)])
+        write_npz(self.cwd / "in.npz", **{n: inside(x) for n, x in call.arrays().items()})
+        write_npz(self.cwd / "out.npz", out=inside(call.out()))
+        write_npz(self.cwd / "mixed.npz", out=call.out())
+        self.assertEqual(self.held_if(outputs="out.npz"), ["all tensors are [B,L,H,D] (--layout bshd)"])
+        self.assertEqual(self.held_if(outputs="mixed.npz"),
+                         ["q, k and v are [B,L,H,D], and out is [B,H,L,D] (--layout q=bshd,k=bshd,v=bshd)"])
+
+    def test_another_order_of_key_value_heads_is_told(self):
+        call = Call(h=4, lq=3, lk=5, d=4)
+        size = call.lk * call.d
+        few = lambda data: data[:2 * size]
+        k, v = few(call.k), few(call.v)
+        for name, order in (("grouped", (0, 0, 1, 1)), ("interleaved", (0, 1, 0, 1))):
+            call.k, call.v = ([x for h in order for x in data[h * size:(h + 1) * size]] for data in (k, v))
+            write_npz(self.cwd / f"{name}.npz", out=call.out())
+        write_npz(self.cwd / "in.npz", q=call.arrays()["q"], k=Array((1, 2, 5, 4), k), v=Array((1, 2, 5, 4), v))
+        self.judge(0, outputs="grouped.npz")
+        self.judge(0, "--kv-order", "interleaved", outputs="interleaved.npz")
+        self.assertEqual(self.held_if(outputs="interleaved.npz"),
+                         ["query head h reads key/value head h modulo their number (--kv-order interleaved)"])
+        self.assertEqual(self.held_if("--kv-order", "interleaved", outputs="grouped.npz"),
+                         ["query heads that read one key/value head lie side by side (without --kv-order)"])
+        self.judge(2, "--kv-order", "any", says=["--kv-order any"])
+
+    def test_an_array_that_was_ignored_is_told(self):
+        call = Call(b=2, h=1, lk=5)
+        whole = call.out()
+        for name, array, shown in (("m", Array((5,), [True] * 4 + [False], "|b1"), "m is the mask of open keys (--keep m)"),
+                                   ("n", Array((2,), [4, 4], "<i4"),
+                                    "n is the number of keys of each sample (--kv_lengths n)")):
+            write_npz(self.cwd / "in.npz", **call.arrays(), **{name: array})
+            write_npz(self.cwd / "out.npz", out=call.out(open_keys=4))
+            self.assertEqual(self.held_if("--ignore", name, outputs="out.npz"), [shown])
+            write_npz(self.cwd / "out.npz", out=whole)
+            self.judge(0, "--ignore", name, outputs="out.npz")
+
+    def test_of_what_is_wrong_nothing_is_told(self):
+        """Whatever was said: one element that is off, an exp that is poor, and intervals too long to say anything."""
+        for call in (Call(h=4, lq=4, lk=4, d=4), Call(h=2, lq=3, lk=5, causal=True)):
+            write_npz(self.cwd / "in.npz", **call.arrays())
+            for out in (call.out(), call.out(exp=lambda x: math.exp(x) * (1 + (x < -0.5) * 2.0**-12))):
+                if out.values == call.out().values:
+                    out.values[5] += 0.01
+                write_npz(self.cwd / "wrong.npz", out=out)
+                for words in ([], ["--causal"], ["--scale", 1], ["--layout", "bhsd"]):
+                    self.assertEqual(self.held_if(*words, outputs="wrong.npz"), [])
+
+    def test_intervals_too_long_to_say_anything_tell_nothing(self):
+        """Large scores whose keys are the same: whatever the scale, each value counts as much, and more may be lost the larger it is."""
+        call = Call(h=1, lq=2, lk=8, d=4)
+        call.q, call.k = [x * 1e4 for x in call.q], call.k[:4] * 8
+        write_npz(self.cwd / "in.npz", **call.arrays())
+        for error, told in ((1e-4, []), (2e-3, ["the scale is 1/sqrt(D) (without --scale)"])):
+            off = call.out()
+            off.values[0] += error
+            write_npz(self.cwd / "off.npz", out=off)
+            self.judge(0, outputs="off.npz")
+            self.assertEqual(self.held_if("--scale", 1e-7, outputs="off.npz"), told)
+
+    def test_of_other_operations_too(self):
+        row = [1.0, 2.0, 4.0, 9.0]
+        def norm(epsilon, mean):
+            variance = sum((x - mean) ** 2 for x in row) / 4
+            return Array((1, 4), [(x - mean) / math.sqrt(variance + epsilon) for x in row])
+        write_npz(self.cwd / "in.npz", x=Array((1, 4), row))
+        for epsilon, mean, said, told in ((1e-3, 4, [], ["epsilon is 1e-3 (--epsilon 1e-3)"]),
+                                          (1e-5, 0, [], ["it is RMSNorm: no mean is taken off (--rms)"]),
+                                          (1e-5, 4, ["--rms"], ["a mean is taken off (without --rms)"]),
+                                          (0.1, 4, [], [])):
+            write_npz(self.cwd / "out.npz", out=norm(epsilon, mean))
+            self.assertEqual(self.held_if("--op", "layer_norm", *said, outputs="out.npz"), told)
+
     def test_lse_is_judged(self):
         c = self.call
         lse = []

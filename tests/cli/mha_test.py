@@ -97,6 +97,9 @@ class Saved(Cli):
                 # What was computed is not what the other call asks for.
                 done = self.judge("--policy", policy, *([] if causal else ["--causal"]))
                 self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                told = "the call is causal (--causal)" if causal else "the call is not causal (without --causal)"
+                self.assertEqual(done.stdout.count("  held if "), 1, done.stdout)
+                self.assertIn(f"  held if    {told}\n", done.stdout)
 
     def test_polygraphy(self):
         block = Block(to_single, "<f4")
@@ -112,6 +115,7 @@ class Saved(Cli):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("first      out[0,2,1,0] = ", done.stdout)
         self.assertIn("1 element outside, 23 inside", done.stdout)
+        self.assertNotIn("  held if ", done.stdout)
         self.assertNotIn("each result by itself is one that the contract permits", done.stdout)
 
     def test_so_many_rows_are_judged(self):

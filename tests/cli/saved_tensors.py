@@ -66,14 +66,15 @@ class Call:
         return {"q": Array(shape(self.lq), self.q, self.descr), "k": Array(shape(self.lk), self.k, self.descr),
                 "v": Array(shape(self.lk), self.v, self.descr)}
 
-    def out(self, scale=None, exp=math.exp):
+    def out(self, scale=None, exp=math.exp, corner=0, open_keys=None):
+        """`corner`: how far to the right the diagonal of a causal call begins."""
         scale = self.d ** -0.5 if scale is None else scale
         values = []
         for head in range(self.b * self.h):
             for i in range(self.lq):
                 row = lambda data, n, j: data[(head * n + j) * self.d:(head * n + j + 1) * self.d]
                 q = row(self.q, self.lq, i)
-                keys = range(min(self.lk, i + 1) if self.causal else self.lk)
+                keys = range(min(self.lk, i + 1 + corner) if self.causal else self.lk)[:open_keys]
                 s = [scale * sum(x * y for x, y in zip(q, row(self.k, self.lk, j))) for j in keys]
                 w = [exp(x - max(s)) for x in s]
                 values += [self.round_to(sum(p * row(self.v, self.lk, j)[c] for p, j in zip(w, keys)) / sum(w))
