@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/calibration_option.hpp"
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
@@ -38,8 +37,7 @@ int explain_entry(const Settings& settings, const std::string& path) {
     factory = std::move(both.a);
     peer = std::move(both.b);
   }
-  const auto calibration = read_calibration(settings);
-  engine::Station station(*factory, peer.get(), calibration.get(), entry.subject_b.has_value());
+  engine::Station station(*factory, peer.get(), entry.subject_b.has_value());
   engine::ExplainLimits limits;
   limits.seconds = most_seconds;
   limits.changes = static_cast<int>(settings.integer("changes", 0, 10'000).value_or(limits.changes));
@@ -70,8 +68,7 @@ void add_explain(CLI::App& app, Run& run) {
   std::vector<Option> options{{"subject", "SUBJECT", "run this subject instead of the one the file names"},
                               {"subject-b", "SUBJECT", "of an entry of two subjects, the second one likewise"},
                               {"changes", "N", "problems to ask that differ in one respect (48)"},
-                              {"json", "FILE", "one JSON object; - is stdout"},
-                              calibration_option()};
+                              {"json", "FILE", "one JSON object; - is stdout"}};
   for (const Option& option : subject_options()) options.push_back(option);
   options.push_back(second_python());
   settings->declare(*verb, options);

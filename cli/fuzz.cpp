@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "cli/calibration_option.hpp"
 #include "cli/campaign_option.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/model.hpp"
@@ -20,8 +19,7 @@ std::vector<Option> shared_options() {
        std::vector<Option>{{"property", "GLOB", "exactly the laws that match, all of them on every problem"},
                            {"laws", "K|all", "further laws per problem besides the policy bound (2)"},
                            {"no-statistics", "", "only laws that prove what they find"},
-                           {"continue-after-failure", "", "go on after the first failing case; fuzz does so anyway"},
-                           calibration_option()})
+                           {"continue-after-failure", "", "go on after the first failing case; fuzz does so anyway"}})
     options.push_back(option);
   for (const Option& option : model_options()) options.push_back(option);
   return options;
@@ -72,11 +70,9 @@ int run_verb(const Settings& settings, const std::string& verb, const std::strin
   else
     read_campaign(settings, fuzz, folder_name(subject_text), options);
   options.laws = read_laws(settings);
-  options.calibration = read_calibration(settings);
   auto subject =
       open_subject(settings, subject_text, options.folder.empty() ? options.folder : options.folder / "logs");
   read_operation(settings, subject->info(), options);
-  require_calibration_of(engine::op_of(options, subject->info()), options.calibration.get());
   const auto peer = open_peer();
   const Origin origin = origin_of(*subject);
   if (fuzz && settings.flag("probe-first") && !options.policy) {

@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/calibration_option.hpp"
 #include "cli/contract_option.hpp"
 #include "cli/outputs.hpp"
 #include "cli/saved_call_option.hpp"
@@ -34,7 +33,6 @@ std::vector<Option> judge_options() {
            {"runner", "NAME", "of Polygraphy's outputs of several runners"},
            {"iteration", "N", "of Polygraphy's files (0)"},
            {"json", "FILE", "one JSON object; - is stdout"},
-           calibration_option(),
        })
     options.push_back(option);
   for (const Option& option : saved_call_options()) options.push_back(option);
@@ -65,7 +63,6 @@ int judge_files(const Settings& settings) {
   std::unique_ptr<OutputFile> json;
   const ops::Op& op = saved_op(settings);
   const ops::Contract contract = read_contract(settings, op);
-  const auto calibration = read_calibration(settings);
   const std::string inputs = needed(settings, "inputs"), outputs = needed(settings, "outputs");
   if (const auto path = settings.text("json")) {
     std::error_code missing;
@@ -82,7 +79,7 @@ int judge_files(const Settings& settings) {
   const ops::SavedCall call = op.saved_call(in, out, policy_of(contract), saved_words(settings));
   if (op.without_elements(call.exchange->problem()))
     throw usage_error(outputs + ": out has no elements: there is nothing to judge");
-  engine::Judgement judgement = engine::judge(*call.exchange, contract, engine::most_survey_work, calibration.get());
+  engine::Judgement judgement = engine::judge(*call.exchange, contract);
   if (judgement.verdict.kind == VerdictKind::fail)
     judgement.others = engine::judge_other_calls(op, in, out, saved_words(settings), contract, judgement, 10);
   const Exit exit = judgement.exit();

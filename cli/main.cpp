@@ -111,7 +111,6 @@ int run(int argc, char** argv) {
   attest::cli::add_probe(app, verb);
   attest::cli::add_bench(app, verb);
   attest::cli::add_grade(app, verb);
-  attest::cli::add_calibrate(app, verb);
   attest::cli::add_stats(app, verb);
   attest::cli::add_list(app, verb);
   // CLI11 would only say that a verb is missing.

@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/calibration_option.hpp"
 #include "cli/model.hpp"
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
@@ -101,7 +100,6 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
   std::vector<ReplayedCase> cases;
   const std::vector<std::filesystem::path> paths(words.begin(), words.end());
   const auto peer = open_peer();
-  const auto calibration = read_calibration(settings);
   const auto resolve = [&](const engine::Entry& entry) { return open_subject_of_entry(settings, entry); };
   const auto resolve_b = [&](const engine::Entry& entry) { return open_second_of_entry(settings, entry); };
   const OfModels of_models = replay_models(settings, paths, quiet, cases);
@@ -114,7 +112,7 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
         else if (result.outcome != engine::Replayed::as_expected)
           tell(result, std::cerr);
       },
-      settings.flag("expect-pass"), calibration.get(), resolve_b);
+      settings.flag("expect-pass"), resolve_b);
   counts.entries += of_models.entries;
   counts.as_expected += of_models.as_expected;
   counts.unexpected += of_models.unexpected;
@@ -161,8 +159,7 @@ void add_replay(CLI::App& app, Run& run) {
       {"bisect", "", "125 where nothing could be tested"},
       {"json", "FILE", "counts as one JSON object; - is stdout"},
       {"junit", "FILE", "JUnit's XML: a test case for each entry"},
-      {"sarif", "FILE", "SARIF 2.1.0: a result for each entry that did not give what it expects"},
-      calibration_option()};
+      {"sarif", "FILE", "SARIF 2.1.0: a result for each entry that did not give what it expects"}};
   for (const Option& option : subject_options()) options.push_back(option);
   options.push_back(second_python());
   settings->declare(*verb, options);

@@ -6,7 +6,6 @@
 #include <iostream>
 #include <memory>
 
-#include "cli/calibration_option.hpp"
 #include "cli/model.hpp"
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
@@ -43,8 +42,7 @@ int shrink_entry(const Settings& settings, const std::string& path) {
     factory = std::move(both.a);
     peer_factory = std::move(both.b);
   }
-  const auto calibration = read_calibration(settings);
-  engine::Station station(*factory, peer_factory.get(), calibration.get(), old.subject_b.has_value());
+  engine::Station station(*factory, peer_factory.get(), old.subject_b.has_value());
   const engine::Bench bench = station.bench();
 
   std::vector<std::size_t> laws{engine::law_named(old.property, old.problem.op())};
@@ -91,8 +89,7 @@ void add_shrink(CLI::App& app, Run& run) {
       {"subject", "SUBJECT", "run this subject instead of the one the file names"},
       {"subject-b", "SUBJECT", "of an entry of two subjects, the second one likewise"},
       {"on", "RUNTIME", "of an entry of a model whose runtime is a script that you have not run before: the script"},
-      {"corpus", "DIR", "where a simpler reproducer goes (beside the old one)"},
-      calibration_option()};
+      {"corpus", "DIR", "where a simpler reproducer goes (beside the old one)"}};
   for (const Option& option : subject_options()) options.push_back(option);
   options.push_back(second_python());
   settings->declare(*verb, options);

@@ -9,7 +9,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/calibration_option.hpp"
 #include "cli/campaign_option.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/outputs.hpp"
@@ -49,7 +48,6 @@ int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile
   engine::CampaignOptions options = engine::campaign_in(folder);
   options.verb = "triage";
   options.cases = 0;
-  options.calibration = read_calibration(settings);
   options.jobs = read_jobs(settings);
   options.corpus = folder / "corpus";
   if (const auto known = settings.text("known")) {
@@ -124,8 +122,7 @@ void add_triage(CLI::App& app, Run& run) {
                               {"shrink-budget", "CALLS", "subject calls to spend on a failure that waits (1000)"},
                               {"known", "PATH", "buckets of that corpus are known"},
                               {"jobs", "N", "threads (all cores)"},
-                              {"json", "FILE", "one JSON object at the end; - is stdout"},
-                              calibration_option()};
+                              {"json", "FILE", "one JSON object at the end; - is stdout"}};
   for (const Option& option : subject_options()) options.push_back(option);
   settings->declare(*verb, options);
   verb->callback([=, &run] {

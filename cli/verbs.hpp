@@ -23,7 +23,6 @@ void add_bound(CLI::App& app, Run& run);
 void add_probe(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
 void add_grade(CLI::App& app, Run& run);
-void add_calibrate(CLI::App& app, Run& run);
 void add_stats(CLI::App& app, Run& run);
 void add_list(CLI::App& app, Run& run);
 void add_merge(CLI::App& app, Run& run);

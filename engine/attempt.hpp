@@ -20,7 +20,7 @@ class Attempt {
   // `outcome` has a finding; all must outlive the attempt.
   Attempt(const Problem& problem, const CaseOutcome& outcome, Bench bench, const std::optional<Policy>& policy);
 
-  // The key of the failure. One of a statistical tier turns into one of the policy bound, which is a proof, once a candidate
+  // The key of the failure. One of a statistic turns into one of the policy bound, which is a proof, once a candidate
   // shows that.
   [[nodiscard]] const FailureKey& key() const { return key_; }
   // What a fresh instance must be asked before.

@@ -79,12 +79,12 @@ class Campaign {
         table_(supports_),
         avoidance_(supports_, options.seed, options.avoid, options.avoid && options.shard.count == 1),
         shrinker_(
-            timed_, timed_peer(), options.calibration.get(),
+            timed_, timed_peer(),
             [this](const std::function<Bench()>& bench, ShrinkTask task, const std::atomic<bool>& stop,
                    const auto& accepted) { return shrunk(bench, std::move(task), stop, accepted); },
             shrinking_jobs(options), options.subject_b.has_value(), settled_, options.clock) {
     for (int i = 0; i < options.jobs; ++i)
-      stations_.emplace_back(timed_, timed_peer(), options.calibration.get(), options.subject_b.has_value(), settled_);
+      stations_.emplace_back(timed_, timed_peer(), options.subject_b.has_value(), settled_);
     for (const KnownDefect& known : options.known_defects)
       if (&known.entry.problem.op() == &op_) avoidance_.rules.push_back(known.rule);
     limits_ = {supports_, domain_->dtypes(), [this](const Problem& problem) { return admissible(problem); }};

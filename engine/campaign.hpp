@@ -32,7 +32,7 @@ struct CampaignOptions {
   };
   std::optional<Second> subject_b;
   std::uint64_t seed = 1;
-  bool seed_kept_back = false;  // no file says it while the subject runs, but by its digest
+  bool seed_kept_back = false;         // no file says it while the subject runs, but by its digest
   std::optional<std::uint64_t> cases;  // problems of the whole stream; a shard draws its share of them
   std::optional<double> seconds;       // neither: until interrupted
   int jobs = 1;
@@ -42,9 +42,8 @@ struct CampaignOptions {
   std::string policy_text;                              // as given
   std::vector<std::pair<Format, std::string>> assumed;  // policies that were seen, of a subject that declares none
   std::optional<Assumption> assume;
-  std::shared_ptr<const oracle::Calibration> calibration;  // null: shipped with attest
-  std::set<std::string> known;                             // buckets that are counted and do not fail the run
-  std::vector<KnownDefect> known_defects;                  // what they come down to, as earlier campaigns learned it
+  std::set<std::string> known;             // buckets that are counted and do not fail the run
+  std::vector<KnownDefect> known_defects;  // what they come down to, as earlier campaigns learned it
   std::vector<Entry>
       known_entries;  // failures of that corpus, which tell defects of this campaign by law and condition
   bool avoid = true;  // draw outside what is understood (avoid.hpp)

@@ -55,7 +55,6 @@ ordered_json identity(const CampaignOptions& options, const SubjectInfo& info, c
   object["property"] = options.laws.property_glob;
   object["assume"] = options.assume ? options.assume->text() : "";
   if (!options.laws.statistics) object["statistics"] = false;
-  if (options.calibration) object["calibration"] = hex64(digest_of(text_of(oracle::to_json(*options.calibration))));
   object["shard"] = fmt::format("{}/{}", options.shard.index, options.shard.count);
   object["avoid"] = options.avoid;
   return object;

@@ -120,15 +120,6 @@ void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool comp
   }
 }
 
-// What drift counts, of a case in which tier three gave a verdict.
-std::optional<Aggregate> aggregate_of(ops::Trial& trial, const CaseOutcome& outcome) {
-  const bool spoke = std::ranges::any_of(outcome.laws, [](const LawVerdict& law) {
-    return all_laws()[law.law].name == aggregate_error_name &&
-           (law.verdict.kind == VerdictKind::pass || law.verdict.kind == VerdictKind::fail);
-  });
-  return spoke ? trial.aggregate() : std::nullopt;
-}
-
 // After a death the next call finds a fresh instance.
 void tell(Instance& instance, const Problem& problem, std::span<const std::size_t> laws, const CaseOutcome& outcome) {
   instance.asked(problem, laws);
@@ -242,11 +233,8 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
   Noting subject(bench.subject, problem);
   const std::unique_ptr<ops::Trial> made = problem.op().trial(problem, contract, subject, bench.peer);
   ops::Trial& trial = *made;
-  if (bench.calibration != nullptr) trial.calibrate_by(*bench.calibration);
-  if (std::ranges::any_of(laws, is_statistical)) trial.announce_statistics();
   if (bench.briefly) trial.ask_briefly();
   if (!laws.empty()) run_laws({trial, problem, contract, subject.info(), subject}, laws, bench.compares, outcome);
-  outcome.aggregate = aggregate_of(trial, outcome);
   for (std::size_t i = 0; i < outcome.laws.size() && !outcome.reported; ++i)
     if (is_finding(outcome.laws[i].verdict.kind)) outcome.reported = i;
   if (outcome.reported) outcome.needed = {outcome.finding()->law};

@@ -9,10 +9,8 @@
 
 #include "core/subject.hpp"
 #include "core/verdict.hpp"
-#include "engine/drift.hpp"
 #include "engine/key.hpp"
 #include "engine/ops.hpp"
-#include "oracle/calibration.hpp"
 
 namespace attest::engine {
 
@@ -57,9 +55,6 @@ inline constexpr std::string_view stage_bound_name = "stage-bound";
 // The law that holds a result against conforming kernels on the same problem.
 inline constexpr std::string_view ensemble_error_name = "ensemble-error";
 
-// The property that holds tier three of a whole result against its threshold.
-inline constexpr std::string_view aggregate_error_name = "aggregate-error";
-
 // What the reason of a skip begins with where the subject declined the call.
 inline constexpr std::string_view unsupported_prefix = "unsupported: ";
 
@@ -90,7 +85,6 @@ struct CaseOutcome {
   std::vector<LawVerdict> laws;         // in the fixed order of all_laws()
   std::optional<std::size_t> reported;  // position in `laws` of the first finding
   std::vector<std::size_t> needed;  // laws that must run together for it to show: itself, and others if it alone holds
-  std::optional<Aggregate> aggregate;  // if tier three was asked, and speaks of the base call
   // Of a verdict that a fresh instance gives only after these: what must be asked before, in order.
   std::vector<Asked> after;
   std::vector<Asked> before;          // of one that no fresh instance was asked about: the latest calls before the case
@@ -118,14 +112,13 @@ class Instance;
 class Quiet;
 
 // Who answers: the subject, and, for the laws that compare two kernels, the built-in explicit one (may be null: those laws
-// skip). Then the thresholds of the statistical tiers; null: those shipped with attest. Then what is known of the subject's
-// instance; null: nothing, so that no failure can be traced to the calls before it. A Station (instance.hpp) has all four. Where
+// skip). Then what is known of the subject's instance; null: nothing, so that no failure can be traced to the calls before it. A
+// Station (instance.hpp) has all three. Where
 // cases run side by side, `quiet` lets one be asked alone. `compares`: the peer is a subject under test too, with a contract of
 // its own, and is watched and started anew as the subject is. `briefly`: the law ensemble-error makes its first step alone.
 struct Bench {
   Subject& subject;
   Subject* peer = nullptr;
-  const oracle::Calibration* calibration = nullptr;
   Instance* instance = nullptr;
   Quiet* quiet = nullptr;
   bool compares = false;

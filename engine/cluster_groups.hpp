@@ -36,12 +36,10 @@ class Groups {
     const Law* law = find_law(entry.property);
     return law && !law->base_call() && entry.seen != VerdictKind::flaky;
   }
-  // Drift is told from a whole campaign, and its problem is but the worst.
-  static bool of_one_case(const Entry& entry) { return find_law(entry.property) != nullptr; }
-  // Whether a predicate could tell of both: each is of single cases, answers alike from call to call, and fails one way.
+  // Whether a predicate could tell of both: each answers alike from call to call, and fails one way.
   [[nodiscard]] bool comparable(const Siblings& a, const Siblings& b) const {
     for (const Siblings* one : {&a, &b})
-      if (!of_one_case(entry(one->speaker)) || entry(one->speaker).seen == VerdictKind::flaky) return false;
+      if (entry(one->speaker).seen == VerdictKind::flaky) return false;
     return kind_of(a.speaker.key) == kind_of(b.speaker.key);
   }
   [[nodiscard]] std::set<std::string> buckets_of(const Siblings& group) const {

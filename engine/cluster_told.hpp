@@ -19,7 +19,6 @@ class ToldRules : public Groups {
   using Groups::Groups;
 
   [[nodiscard]] bool one_defect(const Studied& a, const Studied& b) const {
-    if (!of_one_case(entry(a)) || !of_one_case(entry(b))) return false;
     if (entry(a).seen == VerdictKind::flaky || entry(b).seen == VerdictKind::flaky)
       return entry(a).seen == entry(b).seen;
     if (kind_of(a.key) != kind_of(b.key)) return false;
@@ -108,8 +107,7 @@ class ToldRules : public Groups {
     const Studied& speaker = few.speaker;
     const bool differs = entry(speaker).seen == VerdictKind::flaky;
     const VerdictKind theirs = entry(group.speaker).seen;
-    if (!of_one_case(entry(speaker)) || !of_one_case(entry(group.speaker)) ||
-        !(theirs == VerdictKind::crash || (differs && theirs == VerdictKind::fail)) ||
+    if (!(theirs == VerdictKind::crash || (differs && theirs == VerdictKind::fail)) ||
         group.speaker.failing.size() < enough_failures || !speaker.learned.predicate.atoms.empty())
       return false;
     const std::vector<const Row*> all = differs ? study_.problems_of(buckets_of(few)) : speaker.failing;

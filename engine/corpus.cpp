@@ -192,11 +192,11 @@ class Reader {
     return *found;
   }
 
-  // Entries of laws that only warn now are those of ensemble-error, which took their place.
+  // Entries of laws whose place ensemble-error took are its own.
   static bool refile(std::string& law) {
-    const bool warns = law == "statistical-bound" || law == aggregate_error_name;
-    if (warns) law = ensemble_error_name;
-    return warns;
+    const bool replaced = law == "statistical-bound" || law == "aggregate-error";
+    if (replaced) law = ensemble_error_name;
+    return replaced;
   }
 
   Explained explained(const json& object) {

@@ -50,8 +50,7 @@ std::optional<Accounts> Inquiry::accounts(const Entry& at) { return accounts_of(
 CaseOutcome Inquiry::asked_alone(const std::string& property, const Entry& at, Subject& subject) {
   const std::size_t law = law_named(property, op_);
   const Bench bench = station_.bench();
-  return check(at.problem, at.contract, {subject, bench.peer, bench.calibration, nullptr, nullptr, bench.compares},
-               {&law, 1});
+  return check(at.problem, at.contract, {subject, bench.peer, nullptr, nullptr, bench.compares}, {&law, 1});
 }
 
 }  // namespace attest::engine

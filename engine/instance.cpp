@@ -29,7 +29,7 @@ Instance& Instance::peer() {
 Bench Station::bench() {
   if (!subject_) subject_ = factory_->open();
   if (!peer_ && peer_factory_) peer_ = peer_factory_->open();
-  return {*subject_, peer_.get(), calibration_, instance_.get(), nullptr, compares_};
+  return {*subject_, peer_.get(), instance_.get(), nullptr, compares_};
 }
 
 }  // namespace attest::engine

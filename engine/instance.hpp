@@ -90,12 +90,11 @@ class Instance {
 // first use.
 class Station {
  public:
-  // `peer` and `calibration` may be null; all must outlive it. `compares`: as a bench has it. `settled`: as an instance has it.
-  Station(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
-          bool compares = false, std::shared_ptr<Settled> settled = nullptr)
+  // `peer` may be null; both must outlive it. `compares`: as a bench has it. `settled`: as an instance has it.
+  Station(const SubjectFactory& subject, const SubjectFactory* peer, bool compares = false,
+          std::shared_ptr<Settled> settled = nullptr)
       : factory_(&subject),
         peer_factory_(peer),
-        calibration_(calibration),
         instance_(std::make_unique<Instance>(std::move(settled))),
         compares_(compares) {}
 
@@ -104,7 +103,6 @@ class Station {
 
  private:
   const SubjectFactory *factory_, *peer_factory_;
-  const oracle::Calibration* calibration_;
   std::unique_ptr<Subject> subject_, peer_;
   std::unique_ptr<Instance> instance_;
   bool compares_;

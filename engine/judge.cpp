@@ -125,18 +125,11 @@ Exit Judgement::exit() const noexcept {
   return verdict.kind == VerdictKind::pass ? Exit::held : Exit::incomplete;
 }
 
-Judgement judge(ops::Exchange& call, const Contract& contract, Index survey_work,
-                const oracle::Calibration* calibration) {
+Judgement judge(ops::Exchange& call, const Contract& contract, Index survey_work) {
   Judgement judgement;
-  oracle::Statistics statistics;
-  judgement.verdict = call.judge(contract, &statistics);
-  judgement.statistical = call.statistical(contract, judgement.verdict, statistics, calibration);
-  if (judgement.verdict.kind == VerdictKind::fail) {
+  judgement.verdict = call.judge(contract);
+  if (judgement.verdict.kind == VerdictKind::fail)
     judgement.survey = survey_of(call, contract, judgement.verdict.evidence.value(), survey_work);
-  } else {
-    judgement.t = statistics.t();
-    judgement.elements = statistics.elements;
-  }
   return judgement;
 }
 

@@ -7,10 +7,6 @@
 #include "core/verdict.hpp"
 #include "engine/ops.hpp"
 
-namespace attest::oracle {
-class Calibration;
-}
-
 namespace attest::engine {
 
 // How the elements of a failed judgement came out, over `rows` rows of the outputs spread evenly over all.
@@ -34,25 +30,17 @@ struct OtherCalls {
 struct Judgement {
   Verdict verdict;               // of ops::Exchange::judge, which ends at the first element outside
   std::optional<Survey> survey;  // of a failure
-  // Of the law statistical-bound, with the largest thresholds of the policy's classes: saved tensors have no class of values.
-  // Where `verdict` fails, the same.
-  Verdict statistical;
-  // Tier three's T, from above, over `elements`: nothing to hold it against without a class. Of what `verdict` did not fail.
-  double t = 0;
-  Index elements = 0;
   OtherCalls others;  // of a failure, where they were asked
 
-  // 1 where either fails, 3 where the bound permits anything and tier two does not object, else 0.
+  // 1 where it fails, 3 where the bound permits anything, else 0.
   [[nodiscard]] Exit exit() const noexcept;
 };
 
 // The work (Op::work) that the survey of a failure may cost, though 64 rows at least: some seconds.
 inline constexpr Index most_survey_work = Index{1} << 29;
 
-// Whether a kernel that keeps `contract` could have returned the outputs of `call`. A null `calibration` is the one shipped
-// with attest.
-Judgement judge(ops::Exchange& call, const Contract& contract, Index survey_work = most_survey_work,
-                const oracle::Calibration* calibration = nullptr);
+// Whether a kernel that keeps `contract` could have returned the outputs of `call`.
+Judgement judge(ops::Exchange& call, const Contract& contract, Index survey_work = most_survey_work);
 
 // Of ops::Op::other_calls() those that the arrays of a failed judgement hold for: every element is judged, none is outside, and no
 // interval is more than 8 times as long as the largest error that failed. None is begun after `seconds`.

@@ -36,7 +36,7 @@ std::vector<Entry> known_entries(const std::filesystem::path& corpus) {
 void mark_known(Summary& summary, const std::vector<Entry>& entries, const Supports& supports) {
   const auto in_one_kind = [](const FailureKey& a, const FailureKey& b) { return kind_of(a) == kind_of(b); };
   for (Defect& defect : summary.defects) {
-    if (defect.known || find_law(defect.key.property) == nullptr) continue;  // drift is told by its bucket
+    if (defect.known) continue;
     const auto member = [&](std::size_t i) -> const Finding& { return summary.findings[i]; };
     const auto has_its_bucket = [&](std::size_t i) {
       return member(i).known && in_one_kind(failure_key_of(member(i).entry), defect.key);

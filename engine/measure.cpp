@@ -73,7 +73,7 @@ std::optional<std::string> declined(const Problem& problem, const SubjectInfo& i
 std::vector<Measured> measure(const SubjectFactory& subject, const SubjectFactory& beside,
                               const MeasureOptions& options) {
   const Op& op = *options.op;
-  Station station(subject, nullptr, nullptr), other(beside, nullptr, nullptr);
+  Station station(subject, nullptr), other(beside, nullptr);
   std::vector<Measured> all;
   for (const std::string& text : options.problems) {
     Measured& at = all.emplace_back();

@@ -294,16 +294,6 @@ void add(Summary& into, const Summary& s) {
   into.slow += s.slow;
   into.seconds += s.seconds;
   into.seconds_in += s.seconds_in;
-  for (const auto& [policy, drift] : s.drift) {
-    Drift& sum = into.drift[policy];
-    const bool worse = sum.results == 0 || std::pair(-drift.worst, drift.problem) < std::pair(-sum.worst, sum.problem);
-    sum.results += drift.results;
-    sum.above += drift.above;
-    sum.permitted = drift.permitted;
-    if (!worse) continue;
-    sum.worst = drift.worst;
-    sum.problem = drift.problem;
-  }
 }
 
 // The lines of the cases that a campaign without shards would have kept, and how many failures of each kind it would have chosen.

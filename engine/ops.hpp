@@ -4,7 +4,6 @@
 // Problems, policies and contracts here are those of any operation.
 namespace attest::engine {
 
-using ops::Aggregate;
 using ops::all_laws;
 using ops::all_ops;
 using ops::Candidate;

@@ -22,9 +22,8 @@ namespace {
 // Subjects stay open from entry to entry, as in a campaign; a subject that does not start is asked for once.
 class Subjects {
  public:
-  Subjects(const Resolve& resolve, const Resolve& resolve_b, const SubjectFactory* peer,
-           const oracle::Calibration* calibration)
-      : resolve_(resolve), resolve_b_(resolve_b), peer_(peer), calibration_(calibration) {}
+  Subjects(const Resolve& resolve, const Resolve& resolve_b, const SubjectFactory* peer)
+      : resolve_(resolve), resolve_b_(resolve_b), peer_(peer) {}
 
   // Throws Error.
   Bench bench(const Entry& entry) {
@@ -37,8 +36,7 @@ class Subjects {
       if (!slot.station) {
         slot.factory = resolve_(entry);
         if (entry.subject_b) put_beside(entry, slot);
-        slot.station.emplace(*slot.factory, slot.factory_b ? slot.factory_b.get() : peer_, calibration_,
-                             entry.subject_b.has_value());
+        slot.station.emplace(*slot.factory, slot.factory_b ? slot.factory_b.get() : peer_, entry.subject_b.has_value());
       }
       return slot.station->bench();
     } catch (const Error& error) {
@@ -62,7 +60,6 @@ class Subjects {
   }
   const Resolve &resolve_, &resolve_b_;
   const SubjectFactory* peer_;
-  const oracle::Calibration* calibration_;
   std::map<std::string, Slot> slots_;
 };
 
@@ -241,9 +238,8 @@ Exit ReplayReport::exit(bool allow_missing) const noexcept {
 }
 
 ReplayReport replay(const std::vector<std::filesystem::path>& paths, const Resolve& resolve, const SubjectFactory* peer,
-                    const std::function<void(const ReplayResult&)>& told, bool expect_pass,
-                    const oracle::Calibration* calibration, const Resolve& resolve_b) {
-  Subjects subjects(resolve, resolve_b, peer, calibration);
+                    const std::function<void(const ReplayResult&)>& told, bool expect_pass, const Resolve& resolve_b) {
+  Subjects subjects(resolve, resolve_b, peer);
   ReplayReport report;
   for (const std::filesystem::path& file : corpus_files(paths)) {
     const ReplayResult result = replay_one(file, subjects, expect_pass);

@@ -42,11 +42,11 @@ std::vector<Asked> calls_before(const Entry& entry);
 using Resolve = std::function<std::unique_ptr<SubjectFactory>(const Entry&)>;
 
 // Runs every entry under `paths` through check(), the function campaigns use, and hands each result to `told` in order.
-// Subjects are kept from entry to entry. `expect_pass`: every entry must pass, whatever it says it expects. A null
-// `calibration` is the one shipped with attest. `resolve_b` starts the second subject of an entry of two.
+// Subjects are kept from entry to entry. `expect_pass`: every entry must pass, whatever it says it expects.
+// `resolve_b` starts the second subject of an entry of two.
 // Throws Error(usage) for a path that does not exist.
 ReplayReport replay(const std::vector<std::filesystem::path>& paths, const Resolve& resolve, const SubjectFactory* peer,
                     const std::function<void(const ReplayResult&)>& told, bool expect_pass = false,
-                    const oracle::Calibration* calibration = nullptr, const Resolve& resolve_b = {});
+                    const Resolve& resolve_b = {});
 
 }  // namespace attest::engine

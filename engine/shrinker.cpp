@@ -36,11 +36,10 @@ class Shrinker::Gated final : public PassedOn {
   std::unique_ptr<Subject> owned_;
 };
 
-Shrinker::Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
-                   ShrinkWork work, std::size_t workers, bool compares, std::shared_ptr<Settled> settled, Clock clock)
+Shrinker::Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, ShrinkWork work, std::size_t workers,
+                   bool compares, std::shared_ptr<Settled> settled, Clock clock)
     : subject_(subject),
       peer_(peer),
-      calibration_(calibration),
       work_(std::move(work)),
       workers_(std::max<std::size_t>(workers, 1)),
       compares_(compares),
@@ -175,7 +174,7 @@ void Shrinker::work(std::size_t worker) {
     const auto bench = [&]() -> Bench {
       if (!subject) subject = std::make_unique<Gated>(*this, worker, waited, subject_.open());
       if (!peer && peer_) peer = peer_->open();
-      return {*subject, peer.get(), calibration_, &instance, nullptr, compares_};
+      return {*subject, peer.get(), &instance, nullptr, compares_};
     };
     try {
       const std::uint64_t number = task.number;

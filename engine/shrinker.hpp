@@ -62,9 +62,8 @@ using ShrinkWork =
 // instances of the subject of their own. A thread runs only while it is given leave, and waits between two calls otherwise.
 class Shrinker {
  public:
-  Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, const oracle::Calibration* calibration,
-           ShrinkWork work, std::size_t workers, bool compares = false, std::shared_ptr<Settled> settled = nullptr,
-           Clock clock = machine_seconds);
+  Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, ShrinkWork work, std::size_t workers,
+           bool compares = false, std::shared_ptr<Settled> settled = nullptr, Clock clock = machine_seconds);
   ~Shrinker();
   Shrinker(const Shrinker&) = delete;
   Shrinker& operator=(const Shrinker&) = delete;
@@ -99,7 +98,6 @@ class Shrinker {
 
   const SubjectFactory& subject_;
   const SubjectFactory* peer_;
-  const oracle::Calibration* calibration_;
   const ShrinkWork work_;
   const std::size_t workers_;
   const bool compares_;

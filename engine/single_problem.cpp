@@ -40,7 +40,7 @@ Summary run_problem(const Problem& problem, const SubjectFactory& subject, const
   const SubjectInfo& info = subject.info();
   const Contract contract = contract_for_problem(info, options.policy, problem);
   const auto laws = choose_laws(options.laws, problem, contract, info, seed_of(problem), 0);
-  Station station(subject, &peer, options.calibration.get(), options.subject_b.has_value());
+  Station station(subject, &peer, options.subject_b.has_value());
   const Bench bench = station.bench();
   const CaseOutcome outcome = check_confirmed(problem, contract, bench, laws);
 

@@ -81,8 +81,8 @@ std::optional<Ailment> ailment_of_one(Bench bench, const Contract& contract) {
 }
 
 // Each of two subjects by itself.
-Bench the_subject(const Bench& both) { return {both.subject, nullptr, both.calibration, both.instance}; }
-Bench the_peer(const Bench& both) { return {*both.peer, nullptr, both.calibration, &both.instance->peer()}; }
+Bench the_subject(const Bench& both) { return {both.subject, nullptr, both.instance}; }
+Bench the_peer(const Bench& both) { return {*both.peer, nullptr, &both.instance->peer()}; }
 Contract contract_of_peer(const Bench& both, const Contract& contract) {
   return contract.op().contract(both.peer->info(), dtype_of(contract));
 }

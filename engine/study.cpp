@@ -15,9 +15,7 @@ constexpr double alike_share = 0.8;       // of the failures under either of two
 // as many as under that one's.
 constexpr double explaining_share = 0.25, explaining_better = 1.5;
 
-bool may_be_learned(const Entry& entry) {
-  return find_law(entry.property) != nullptr && entry.seen != VerdictKind::flaky;
-}
+bool may_be_learned(const Entry& entry) { return entry.seen != VerdictKind::flaky; }
 
 // Of which a reproducer's neighbours are.
 std::vector<Format> every_format() {

@@ -70,7 +70,6 @@ void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
     return law.verdict.kind == VerdictKind::skip && law.verdict.reason.starts_with(unsupported_prefix);
   });
   seconds_in += outcome.seconds;
-  if (outcome.aggregate) drift[to_text(outcome.aggregate->policy)].add(*outcome.aggregate, problem);
   const bool is_long = problem.op().is_long(problem);
   for (const auto& [law, verdict, call, lost] : outcome.laws) {
     const std::string property(all_laws()[law].name);

@@ -14,7 +14,6 @@
 #include "core/verdict.hpp"
 #include "engine/check.hpp"
 #include "engine/corpus.hpp"
-#include "engine/drift.hpp"
 #include "engine/explain/explain.hpp"
 #include "engine/learn.hpp"
 #include "engine/ops.hpp"
@@ -109,7 +108,6 @@ struct Summary {
   std::uint64_t laws_left_out = 0;           // laws not asked where they are known to fail
   std::uint64_t unshrunk = 0;                // failures that were to be shrunk when the campaign ended
   std::map<std::string, OpenQuestion> open;  // of two subjects, by question
-  DriftByPolicy drift;                       // what tier three saw, by policy
   std::uint64_t next_case = 0;               // where a resumed campaign goes on
   bool interrupted = false;
   std::uint64_t earlier_cases = 0;  // of `cases`: drawn by the runs that this one goes on from

@@ -73,7 +73,6 @@ void write_counts(const Summary& s, ordered_json& object) {
   object["rejected"] = s.rejected;
   object["redrawn"] = s.redrawn;
   object["laws_left_out"] = s.laws_left_out;
-  object["drift"] = to_json(s.drift);
   object["failing_cases"] = s.failing_cases;
   if (!s.subject_b.empty()) object["open"] = open_to_json(s.open);
   object["refused"] = s.refused;
@@ -208,7 +207,6 @@ void state_from_json(const json& object, Summary& s) {
     s.open[seen.at("question").get<std::string>()] = {seen.at("problems").get<std::uint64_t>(),
                                                       seen.at("problem").get<std::string>(),
                                                       evidence_from_json(seen.at("witness"))};
-  s.drift = drift_from_json(object.at("drift"));
   s.seconds = object.at("seconds").get<double>();
   const json& in = object.at("seconds_in");
   s.seconds_in = {in.at("draw").get<double>(),   in.at("values").get<double>(), in.at("subject").get<double>(),

@@ -17,7 +17,6 @@
 #include "core/verdict.hpp"
 #include "graph/program.hpp"
 #include "ops/problem.hpp"
-#include "oracle/calibration.hpp"
 #include "oracle/oracle.hpp"
 #include "oracle/outcome.hpp"
 
@@ -73,12 +72,7 @@ class Exchange {
   virtual bool ask_for(const Law&, const Contract&, const SubjectInfo&) { return false; }
 
   // Whether a kernel that keeps the contract could have returned the outputs as they are: the law policy-bound.
-  [[nodiscard]] virtual Verdict judge(const Contract& contract, oracle::Statistics* statistics = nullptr) = 0;
-  // The law statistical-bound of outputs that judge() gave `proven` and `statistics`, by the largest thresholds of the policy's
-  // classes. A null `calibration` is the one shipped with attest.
-  [[nodiscard]] virtual Verdict statistical(const Contract& contract, const Verdict& proven,
-                                            const oracle::Statistics& statistics,
-                                            const oracle::Calibration* calibration) = 0;
+  [[nodiscard]] virtual Verdict judge(const Contract& contract) = 0;
   // One element of an output. Throws Error(internal) for an output that is not there.
   [[nodiscard]] virtual Permitted element(const Contract& contract, std::string_view output,
                                           const std::array<Index, 4>& index) = 0;

@@ -17,7 +17,6 @@
 #include "core/documents.hpp"
 #include "core/subject.hpp"
 #include "core/verdict.hpp"
-#include "ops/calibrating.hpp"
 #include "ops/exchange.hpp"
 #include "ops/field.hpp"
 #include "ops/grading.hpp"
@@ -27,7 +26,6 @@
 #include "ops/shrink.hpp"
 #include "ops/subgraph.hpp"
 #include "ops/supports.hpp"
-#include "oracle/calibration.hpp"
 #include "properties/property.hpp"
 #include "properties/trial.hpp"
 
@@ -90,20 +88,10 @@ struct Law {
   [[nodiscard]] std::optional<std::string> not_applicable(const Problem&, const Contract&, const SubjectInfo&) const;
 };
 
-// What tier three saw of one result, whose class is calibrated.
-struct Aggregate {
-  Policy policy;          // that it was judged under
-  double t = 0, t99 = 0;  // T, and what 99 % of conforming results of its class do not exceed
-  double share = 1;       // see oracle::Thresholds
-};
-
 // A problem under test on one subject (properties/trial.hpp).
 class Trial {
  public:
   virtual ~Trial() = default;
-  virtual void calibrate_by(const oracle::Calibration& calibration) noexcept = 0;
-  // That a law of the statistical tiers will be asked.
-  virtual void announce_statistics() noexcept = 0;
   // As properties::Trial says; nothing where the operation has no ensemble.
   virtual void ask_briefly() noexcept {}
   // Makes the problem's own call, once; that of the peer, which is under test too. Throw CallFailed.
@@ -111,8 +99,6 @@ class Trial {
   virtual void peer_base() = 0;
   // The verdict of a law of its operation. Throws CallFailed.
   virtual Verdict check(const Law& law) = 0;
-  // T, after a second look where it is above the quantile. To be asked if tier three spoke.
-  virtual std::optional<Aggregate> aggregate() = 0;
   [[nodiscard]] virtual std::int64_t subject_calls() const noexcept = 0;
   [[nodiscard]] virtual properties::Trial::Nanoseconds elapsed() const noexcept = 0;
 };
@@ -321,10 +307,6 @@ class Op {
   // ---- grading
   // nullptr: its faults, if it has any, cannot be graded.
   [[nodiscard]] virtual const Grading* grading() const noexcept { return nullptr; }
-
-  // ---- calibrating
-  // nullptr: its results have no statistical tiers.
-  [[nodiscard]] virtual const Calibrating* calibrating() const noexcept { return nullptr; }
 
   // ---- telling
   // What a campaign says before it begins of how this subject is judged: lines, or nothing.

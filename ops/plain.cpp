@@ -181,8 +181,6 @@ class PlainTrial final : public Trial {
   PlainTrial(const Plain& op, const Problem& problem, const Contract& contract, Subject& subject)
       : op_(op), problem_(problem), contract_(contract), subject_(subject) {}
 
-  void calibrate_by(const oracle::Calibration&) noexcept override {}
-  void announce_statistics() noexcept override {}
   void base() override {
     if (!base_) base_ = ask();
     if (base_->result.status != CallStatus::done) throw CallFailed(base_->result);
@@ -196,7 +194,6 @@ class PlainTrial final : public Trial {
     const Stopwatch watch(elapsed_.oracle);
     return base_->call->judge(contract_);
   }
-  std::optional<Aggregate> aggregate() override { return std::nullopt; }
   [[nodiscard]] std::int64_t subject_calls() const noexcept override { return subject_calls_; }
   [[nodiscard]] properties::Trial::Nanoseconds elapsed() const noexcept override { return elapsed_; }
 
@@ -265,11 +262,7 @@ class PlainExchange final : public Exchange {
     return op_.numbers(call_.problem());
   }
   [[nodiscard]] Call call() const override { return call_.call(); }
-  [[nodiscard]] Verdict judge(const Contract& contract, oracle::Statistics*) override { return call_.judge(contract); }
-  [[nodiscard]] Verdict statistical(const Contract&, const Verdict&, const oracle::Statistics&,
-                                    const oracle::Calibration*) override {
-    return Verdict::skip(fmt::format("no statistical tier speaks of {}", op_.name()));
-  }
+  [[nodiscard]] Verdict judge(const Contract& contract) override { return call_.judge(contract); }
   [[nodiscard]] Permitted element(const Contract& contract, std::string_view output,
                                   const std::array<Index, 4>& index) override {
     if (output != "out") throw internal_error("a call has no output " + std::string(output));

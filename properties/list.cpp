@@ -50,9 +50,7 @@ Property other_queries();
 Property other_keys();
 Property other_values();
 Property other_masks();
-Property statistical_bound();
 Property ensemble_error();
-Property aggregate_error();
 Property compare_bound();
 Property compare_bits();
 
@@ -103,10 +101,8 @@ std::span<const Property> all_laws() noexcept {
       other_queries(),
       other_keys(),
       other_values(),
-      other_masks(),  // over several problems
-      ensemble_error(),
-      statistical_bound(),
-      aggregate_error(),  // as a rule
+      other_masks(),     // over several problems
+      ensemble_error(),  // as a rule
       compare_bound(),
       compare_bits(),  // of two subjects
   };

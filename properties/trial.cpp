@@ -177,28 +177,8 @@ oracle::Oracle& Trial::oracle() {
 }
 
 const Verdict& Trial::judgement() {
-  if (!judgement_) {
-    if (statistics_announced_)
-      statistics();
-    else
-      judgement_ = judge(base().out, base().lse);
-  }
+  if (!judgement_) judgement_ = judge(base().out, base().lse);
   return *judgement_;
-}
-
-const oracle::Statistics& Trial::statistics() {
-  if (!statistics_) {
-    const Result& result = base();
-    oracle::Oracle& judge = oracle();
-    const Stopwatch watch(elapsed_.oracle);
-    judgement_ = judge.judge(result.out, result.lse, &statistics_.emplace());
-  }
-  return *statistics_;
-}
-
-const oracle::Thresholds& Trial::thresholds() {
-  if (!thresholds_) thresholds_ = calibration_->thresholds(contract_.policy, problem_);
-  return *thresholds_;
 }
 
 Verdict Trial::judge(const Tensor& out, const Tensor& lse) {

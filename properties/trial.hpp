@@ -12,7 +12,6 @@
 #include "core/subject.hpp"
 #include "core/tensor.hpp"
 #include "core/verdict.hpp"
-#include "oracle/calibration.hpp"
 #include "oracle/oracle.hpp"
 
 namespace attest::properties {
@@ -84,13 +83,6 @@ class Trial {
   oracle::Oracle& oracle();
   // The oracle's verdict on base(), made once.
   const Verdict& judgement();
-  // What base() says to the statistical tiers, made once; together with judgement() if it is announced before. Not to be
-  // asked for where judgement() fails, which ends it early.
-  const oracle::Statistics& statistics();
-  void announce_statistics() noexcept { statistics_announced_ = true; }
-  // Their thresholds, and where these come from: what attest was shipped with, or data that must outlive the trial.
-  const oracle::Thresholds& thresholds();
-  void calibrate_by(const oracle::Calibration& calibration) noexcept { calibration_ = &calibration; }
   // Has the law ensemble-error make its first step alone: enough to choose among problems, not to blame (ensemble/steps.hpp).
   void ask_briefly() noexcept { briefly_ = true; }
   [[nodiscard]] bool asks_briefly() const noexcept { return briefly_; }
@@ -119,10 +111,6 @@ class Trial {
   std::optional<Result> base_, peer_base_;
   std::unique_ptr<oracle::Oracle> oracle_;
   std::optional<Verdict> judgement_;
-  std::optional<oracle::Statistics> statistics_;
-  bool statistics_announced_ = false;
-  std::optional<oracle::Thresholds> thresholds_;
-  const oracle::Calibration* calibration_ = &oracle::shipped_calibration();
   std::optional<Evidence> violation_;
   bool briefly_ = false;
   std::int64_t calls_made_ = 0;  // of both

@@ -51,44 +51,6 @@ std::string verdict_text(const Judgement& judgement) {
   }
 }
 
-constexpr std::string_view law = "statistical-bound";
-
-// What tier two says; nothing where the proven bound failed, which it lies within.
-std::string statistical_text(const Judgement& judgement) {
-  if (judgement.verdict.kind == VerdictKind::fail) return {};
-  const Verdict& v = judgement.statistical;
-  std::string text = fmt::format("  tier two   {} ", law);
-  switch (v.kind) {
-    case VerdictKind::warn:
-      text += "WARNS: a kernel that keeps this policy seldom returns such a number\n";
-      break;
-    case VerdictKind::skip:
-      return text + "skipped: " + v.reason + "\n";
-    case VerdictKind::vacuous:
-      return text + "says nothing: " + v.reason + "\n";
-    default:
-      text += "held: where it has an estimate, elements lie where those of conforming kernels do\n";
-  }
-  if (v.evidence) text += "  witness    " + evidence_line(*v.evidence) + "\n";
-  if (judgement.elements > 0)
-    text +=
-        fmt::format("  T          {:.3g} over {}; it has no limit here, since saved tensors have no class of values\n",
-                    judgement.t, elements(judgement.elements));
-  return text;
-}
-
-nlohmann::ordered_json statistical_json(const Judgement& judgement) {
-  const Verdict& v = judgement.statistical;
-  nlohmann::ordered_json object{{"law", law}, {"verdict", name(v.kind)}};
-  if (!v.reason.empty()) object["reason"] = v.reason;
-  if (v.evidence) object["witness"] = engine::to_json(*v.evidence);
-  if (judgement.elements > 0) {
-    object["t"] = engine::real_to_json(judgement.t);
-    object["elements"] = judgement.elements;
-  }
-  return object;
-}
-
 }  // namespace
 
 std::string call_text(const SavedCall& call, const ops::Contract& contract) {
@@ -132,7 +94,7 @@ std::string judgement_text(const SavedCall& call, const ops::Contract& contract,
     text += fmt::format("  held if    {} ({})\n", printable(other.words), printable(other.options));
   if (!judgement.others.complete)
     text += "  left out   not every other reading of the call was asked: the time was over\n";
-  return text + statistical_text(judgement);
+  return text;
 }
 
 nlohmann::ordered_json judgement_json(const SavedCall& call, const ops::Contract& contract,
@@ -162,7 +124,6 @@ nlohmann::ordered_json judgement_json(const SavedCall& call, const ops::Contract
     for (const engine::HeldIf& other : judgement.others.held)
       object["held_if"].push_back({{"words", other.words}, {"options", other.options}});
   }
-  object["statistical"] = statistical_json(judgement);
   object["notes"] = call.notes;
   return object;
 }

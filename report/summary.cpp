@@ -81,16 +81,6 @@ std::string law_table(const Summary& summary) {
   return text + fmt::format("  the other {} did not fail\n", counted(rows.size() - failing, "law"));
 }
 
-// Warnings of a whole campaign, which fail nothing.
-std::string drift_text(const Summary& summary) {
-  std::string text;
-  for (const auto& [policy, drift] : summary.drift)
-    if (const auto evidence = drift.evidence())
-      text +=
-          fmt::format("  warning: drift under {}, no finding: {}; most in {}\n", policy, evidence->note, drift.problem);
-  return text;
-}
-
 // Of a campaign that went on with a folder. Triage draws nothing, and need not say so.
 std::string earlier_runs(const Summary& summary) {
   if (summary.earlier_cases == 0 || summary.verb == "triage") return {};
@@ -185,7 +175,7 @@ std::string summary_text(const Summary& summary) {
   if (s.redrawn > 0)
     text += fmt::format("  in place of {} of the problems others were drawn (--no-avoid draws them)\n",
                         share(static_cast<double>(s.redrawn), drawn));
-  text += law_table(s) + drift_text(s);
+  text += law_table(s);
   const engine::Seconds& t = s.seconds_in;
   const double all = t.draw + t.values + t.subject + t.oracle + t.laws + t.shrink;
   text += fmt::format("\n  time went to: subject {}, oracle {}, values {}, laws {}, drawing {}, shrinking {}\n",

@@ -65,7 +65,7 @@ Evidenced ask(const Entry& entry, const Problem& problem, Bench bench, const Exp
   const std::optional<Policy> policy = entry.policy_given ? std::optional(policy_of(entry.contract)) : std::nullopt;
   Evidenced asked{contract_for_problem(bench.subject.info(), policy, problem), {}, {}, 0, 0, {}};
   Witnessing witness(bench.subject);
-  const Bench seen{witness, bench.peer, bench.calibration, nullptr, bench.quiet, bench.compares};
+  const Bench seen{witness, bench.peer, nullptr, bench.quiet, bench.compares};
   if (const std::vector<Asked> before = calls_before(entry); !before.empty())
     repeat_calls(before, seen, asked.contract);
   asked.first_own = witness.calls().size();

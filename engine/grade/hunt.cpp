@@ -41,8 +41,7 @@ std::optional<Hunt> hunt(const SubjectFactory& fault, const SubjectFactory& peer
   hunt.credited = std::ranges::find(finding.also, policy_bound_name) == finding.also.end()
                       ? hunt.law
                       : std::string(policy_bound_name);
-  const ops::Law* credited = find_law(hunt.credited, *options.op);  // none: drift, of a whole campaign
-  hunt.proof = credited != nullptr && credited->kind != properties::Kind::statistical;
+  hunt.proof = !is_statistical(law_named(hunt.credited, *options.op));
   hunt.work = work_of(finding.entry.problem);
   hunt.subject_calls = finding.entry.shrink_calls;
   hunt.minimal = finding.entry.minimal;

@@ -226,7 +226,6 @@ class PairedRun {
   // By the laws that look at nothing but the call itself and run on every problem of a campaign, and by every rule.
   [[nodiscard]] Shot judge(const Problem& problem, const Contract& contract, Watched& subject, const View& view) const {
     const std::unique_ptr<ops::Trial> trial = problem.op().trial(problem, contract, subject, nullptr);
-    trial->announce_statistics();
     trial->base();
     const std::vector<double> got = subject.outputs().front();
     const auto all = all_laws();

@@ -351,7 +351,6 @@ class Attention final : public Op {
   }
 
   [[nodiscard]] const Grading* grading() const noexcept override { return &of_attention::grading(); }
-  [[nodiscard]] const Calibrating* calibrating() const noexcept override { return &of_attention::calibrating(); }
 
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }

@@ -11,7 +11,6 @@
 #include "oracle/oracle.hpp"
 #include "properties/compare.hpp"
 #include "properties/pair.hpp"
-#include "properties/statistical.hpp"
 #include "properties/trial.hpp"
 
 namespace attest::ops::of_attention {
@@ -44,19 +43,8 @@ class AttentionExchange final : public Exchange {
   }
   [[nodiscard]] Call call() const override { return inputs_.call(out_, lse_); }
 
-  [[nodiscard]] Verdict judge(const ops::Contract& contract, oracle::Statistics* statistics) override {
-    return oracle::make_oracle(contract.as<Contract>(), own_, inputs_)->judge(out_, lse_, statistics);
-  }
-  [[nodiscard]] Verdict statistical(const ops::Contract& contract, const Verdict& proven,
-                                    const oracle::Statistics& statistics,
-                                    const oracle::Calibration* calibration) override {
-    const Contract& own = contract.as<Contract>();
-    if (const std::string_view refusal = oracle::statistical_refusal(own); !refusal.empty())
-      return Verdict::skip(std::string(refusal));
-    const oracle::Calibration& data =
-        calibration && calibration->op.empty() ? *calibration : oracle::shipped_calibration();
-    return properties::statistical_bound_verdict(proven, statistics, data.thresholds_of_any_class(own.policy),
-                                                 *oracle::make_oracle(own, own_, inputs_), out_);
+  [[nodiscard]] Verdict judge(const ops::Contract& contract) override {
+    return oracle::make_oracle(contract.as<Contract>(), own_, inputs_)->judge(out_, lse_);
   }
   [[nodiscard]] Permitted element(const ops::Contract& contract, std::string_view output,
                                   const std::array<Index, 4>& at) override {

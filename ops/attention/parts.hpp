@@ -96,8 +96,6 @@ std::string_view isolated_stage(std::string_view law, const Problem& problem, co
 // Other promises than a contract, of which ops/mha makes some of its own.
 std::vector<Departure> contract_departures(const Contract& declared);
 
-// ---- calibrating.cpp
-const Calibrating& calibrating();
 // ---- grading.cpp
 const Grading& grading();
 

@@ -16,21 +16,11 @@ class AttentionTrial final : public Trial {
   AttentionTrial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer)
       : own_(problem, contract, subject, peer) {}
 
-  void calibrate_by(const oracle::Calibration& calibration) noexcept override {
-    if (calibration.op.empty()) own_.calibrate_by(calibration);  // else of another operation
-  }
-  void announce_statistics() noexcept override { own_.announce_statistics(); }
   void ask_briefly() noexcept override { own_.ask_briefly(); }
   void base() override { own_.base(); }
   void peer_base() override { own_.peer_result(); }
   Verdict check(const Law& law) override {
     return law.own == narrow_stage ? check_narrow_stage() : properties::all_laws()[law.own].check(own_);
-  }
-  std::optional<Aggregate> aggregate() override {
-    const oracle::Thresholds& thresholds = own_.thresholds();
-    double t = own_.statistics().t();
-    if (t > thresholds.cell->t99) t = std::min(t, own_.oracle().second_look(own_.base().out, thresholds.cell->t99));
-    return Aggregate{own_.contract().policy, t, thresholds.cell->t99, thresholds.share};
   }
   [[nodiscard]] std::int64_t subject_calls() const noexcept override { return own_.subject_calls() + further_calls_; }
   [[nodiscard]] properties::Trial::Nanoseconds elapsed() const noexcept override {
@@ -59,7 +49,7 @@ std::vector<Law> laws(const Op& op) {
   std::vector<Law> all;
   for (const properties::Property& law : properties::all_laws())
     all.push_back({&op, law.name, law.statement, law.doc, law.kind, law.asks, law.claim, all.size()});
-  // Before those that are statistical.
+  // Before the one that is statistical.
   all.insert(std::ranges::find(all, properties::Kind::statistical, &Law::kind), probing::narrow_stage_law(&op));
   return all;
 }

@@ -16,13 +16,13 @@ namespace {
 constexpr std::array<Index, 7> lengths{64, 128, 256, 512, 1024, 2048, 4096};
 constexpr Index columns = 8;
 
-struct Row {
+struct UsualRow {
   Problem problem;
   Inputs inputs;
 };
 
 // Whether some finite number is outside what the contract permits of an element, and not far outside alone.
-bool can_fail(const Contract& contract, const Row& row) {
+bool can_fail(const Contract& contract, const UsualRow& row) {
   oracle::AttentionOracle oracle(contract, row.problem, row.inputs);
   for (Index column = 0; column < columns; ++column) {
     const oracle::Enclosure e = oracle.out_enclosure(0, 0, 0, column);
@@ -37,7 +37,7 @@ std::string undeclared_reach(const SubjectInfo& info) {
   std::string text;
   for (const Format dtype : info.dtypes) {
     if (precision(dtype) >= precision(Format::f32)) continue;
-    std::vector<Row> rows;
+    std::vector<UsualRow> rows;
     for (const Index keys : lengths) {
       Problem problem;
       problem.b = problem.hq = problem.hkv = problem.lq = 1;
@@ -49,7 +49,7 @@ std::string undeclared_reach(const SubjectInfo& info) {
       rows.push_back({problem, std::move(inputs)});
     }
     const auto share = [&](const Contract& contract) {
-      return std::ranges::count_if(rows, [&](const Row& row) { return can_fail(contract, row); });
+      return std::ranges::count_if(rows, [&](const UsualRow& row) { return can_fail(contract, row); });
     };
     const Contract reading = info.contract(dtype);
     Contract in_tiles = reading, sharper = reading;

@@ -46,15 +46,8 @@ class LayerNormExchange final : public Exchange {
   }
   [[nodiscard]] Call call() const override { return inputs_.call(out_, sum_out_); }
 
-  [[nodiscard]] Verdict judge(const ops::Contract& contract, oracle::Statistics* statistics) override {
-    return LayerNormOracle(contract.as<Contract>(), own_, inputs_).judge(out_, sum_out_, statistics);
-  }
-  // The tier speaks of some classes of values alone (docs/layer-norm.md, section 10), and a call apart has none.
-  [[nodiscard]] Verdict statistical(const ops::Contract& contract, const Verdict&, const oracle::Statistics&,
-                                    const oracle::Calibration*) override {
-    const std::string_view refusal = oracle::layer_norm::statistical_refusal(contract.as<Contract>());
-    return Verdict::skip(refusal.empty() ? "of layer_norm it speaks of drawn values alone, whose class is known"
-                                         : std::string(refusal));
+  [[nodiscard]] Verdict judge(const ops::Contract& contract) override {
+    return LayerNormOracle(contract.as<Contract>(), own_, inputs_).judge(out_, sum_out_);
   }
   [[nodiscard]] Permitted element(const ops::Contract& contract, std::string_view output,
                                   const std::array<Index, 4>& at) override {

@@ -303,7 +303,6 @@ class LayerNorm final : public Op {
 
   [[nodiscard]] const Probes* probes() const noexcept override { return &of_layer_norm::probes(); }
   [[nodiscard]] const Grading* grading() const noexcept override { return &of_layer_norm::grading(); }
-  [[nodiscard]] const Calibrating* calibrating() const noexcept override { return &of_layer_norm::calibrating(); }
 
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }

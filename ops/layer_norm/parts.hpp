@@ -53,12 +53,10 @@ std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph
 // ---- reading.cpp
 std::unique_ptr<Reading> reading(const attest_layer_norm& call);
 
-// ---- calibrating.cpp
-const Calibrating& calibrating();
 // ---- grading.cpp
 const Grading& grading();
 
-// ---- trial.cpp: guards and the policy bound, behind them the laws of properties/layer_norm, and the statistical ones
+// ---- trial.cpp: guards and the policy bound, behind them the laws of properties/layer_norm, and the ensemble
 std::vector<Law> laws(const Op& op);
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract);
 std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer);

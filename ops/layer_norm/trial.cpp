@@ -7,14 +7,12 @@
 #include "ensemble/redraws.hpp"
 #include "ops/layer_norm/parts.hpp"
 #include "ops/layer_norm/probe/parts.hpp"
-#include "oracle/layer_norm/calibration.hpp"
 #include "oracle/layer_norm/oracle.hpp"
 #include "properties/ensemble.hpp"
 #include "properties/guarded.hpp"
 #include "properties/layer_norm/law.hpp"
 #include "properties/layer_norm/pair.hpp"
 #include "properties/pair.hpp"
-#include "properties/statistical.hpp"
 
 namespace attest::ops::of_layer_norm {
 namespace {
@@ -30,9 +28,7 @@ using Named = attest::Inputs::Named;
 
 enum : std::size_t { guards, policy_bound, first_law };
 std::size_t ensemble_error() { return first_law + own::laws().size(); }
-std::size_t statistical_bound() { return ensemble_error() + 1; }
-std::size_t aggregate_error() { return statistical_bound() + 1; }
-std::size_t compare_bound() { return aggregate_error() + 1; }
+std::size_t compare_bound() { return ensemble_error() + 1; }
 std::size_t compare_bits() { return compare_bound() + 1; }
 
 std::vector<Named> named(const Inputs& inputs) {
@@ -51,10 +47,6 @@ class LayerNormTrial final : public Trial {
     inputs_ = materialise(problem_);
   }
 
-  void calibrate_by(const oracle::Calibration& calibration) noexcept override {
-    if (calibration.op == "layer_norm") calibration_ = &calibration;  // else of another operation
-  }
-  void announce_statistics() noexcept override { announced_ = true; }
   void ask_briefly() noexcept override { briefly_ = true; }
   void base() override {
     if (!base_) base_ = call(subject_, problem_, inputs_);
@@ -71,14 +63,8 @@ class LayerNormTrial final : public Trial {
     if (law.own == guards) return check_guards();
     if (law.own == policy_bound) return judgement();
     if (law.own == ensemble_error()) return check_ensemble();
-    if (law.own == statistical_bound()) return check_spread();
-    if (law.own == aggregate_error()) return check_aggregate();
     if (law.own == compare_bound() || law.own == compare_bits()) return check_pair(law.own == compare_bits());
     return check_law(own::laws()[law.own - first_law]);
-  }
-  std::optional<Aggregate> aggregate() override {
-    const oracle::Thresholds at = thresholds();
-    return Aggregate{contract_.policy, statistics().t(), at.cell->t99, at.share};
   }
   [[nodiscard]] std::int64_t subject_calls() const noexcept override { return subject_calls_; }
   [[nodiscard]] properties::Trial::Nanoseconds elapsed() const noexcept override { return elapsed_; }
@@ -127,20 +113,9 @@ class LayerNormTrial final : public Trial {
   const Verdict& judgement() {
     if (!judgement_) {
       const Stopwatch watch(elapsed_.oracle);
-      LayerNormOracle oracle(contract_, problem_, inputs_);
-      judgement_ = oracle.judge(base_->out, base_->sum_out, announced_ ? &statistics_.emplace() : nullptr);
+      judgement_ = LayerNormOracle(contract_, problem_, inputs_).judge(base_->out, base_->sum_out);
     }
     return *judgement_;
-  }
-  const oracle::Statistics& statistics() {
-    if (!statistics_) {
-      const Stopwatch watch(elapsed_.oracle);
-      statistics_ = LayerNormOracle(contract_, problem_, inputs_).statistics_of(base_->out);
-    }
-    return *statistics_;
-  }
-  [[nodiscard]] oracle::Thresholds thresholds() const {
-    return oracle::layer_norm::thresholds(*calibration_, contract_.policy, problem_);
   }
 
   Verdict check_ensemble() {
@@ -154,34 +129,6 @@ class LayerNormTrial final : public Trial {
       return ensemble::layer_norm::sample(problem, contract_, inputs, result.out);
     };
     return properties::ensemble_verdict(ensemble::ask(draw, ensemble::layer_norm::drawn_again(problem_), briefly_));
-  }
-
-  Verdict check_spread() {
-    if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
-    if (thresholds().cell == nullptr) return not_calibrated();
-    return properties::statistical_bound_verdict(
-        judgement(), statistics(), thresholds(), [&](double lambda) -> properties::NearElement {
-          const auto [row, column, none, other] = statistics().index;
-          LayerNormOracle oracle(contract_, problem_, inputs_);
-          const oracle::StatisticalEnclosure permitted = oracle.statistical_enclosure(row, column, lambda);
-          return {base_->out.at(row, column), oracle.interval(row, column).enclosure.y,
-                  round_to(problem_.dtype, permitted.lo), round_to(problem_.dtype, permitted.hi)};
-        });
-  }
-
-  Verdict check_aggregate() {
-    if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
-    if (!oracle::layer_norm::has_aggregate(contract_.policy[Stage::output]) ||
-        !oracle::layer_norm::has_aggregate(problem_.dtype))
-      return Verdict::skip("16-bit roundings of out may follow x");
-    if (statistics().elements < oracle::least_elements) return Verdict::skip("too few elements have an estimate");
-    if (!thresholds().t) return not_calibrated();
-    return properties::aggregate_error_verdict(statistics(), thresholds(), {});
-  }
-
-  [[nodiscard]] Verdict not_calibrated() const {
-    return Verdict::skip(properties::not_calibrated(attest::layer_norm::to_text(contract_.policy),
-                                                    oracle::layer_norm::calibration_class(problem_)));
   }
 
   Verdict check_narrow_stage() {
@@ -229,24 +176,13 @@ class LayerNormTrial final : public Trial {
   properties::Trial::Nanoseconds elapsed_;
   Inputs inputs_;
   std::optional<Result> base_, peer_base_;
-  const oracle::Calibration* calibration_ = &oracle::layer_norm::shipped_calibration();
-  bool announced_ = false, briefly_ = false;
+  bool briefly_ = false;
   std::optional<Verdict> judgement_;
-  std::optional<oracle::Statistics> statistics_;
   std::int64_t subject_calls_ = 0, calls_made_ = 0;  // the latter of both
 };
 
 properties::Kind kind_of(own::Kind kind) {
   return kind == own::Kind::exact ? properties::Kind::exact : properties::Kind::bound;
-}
-
-// Why the tiers do not speak of a problem.
-std::optional<std::string> without_statistics(const Problem& problem, const Contract& contract) {
-  if (const std::string_view refusal = oracle::layer_norm::statistical_refusal(contract); !refusal.empty())
-    return std::string(refusal);
-  if (problem.elements() < oracle::least_elements) return "out has fewer than 48 elements";
-  if (oracle::layer_norm::outputs_alike(problem)) return "values whose errors are alike";
-  return std::nullopt;
 }
 
 }  // namespace
@@ -270,16 +206,6 @@ std::vector<Law> laws(const Op& op) {
        "the errors are not larger than those of conforming kernels on the same problem, in each of three draws of its "
        "values: finds what the proven bound, wide on long rows, permits. A statistic, no proof",
        Kind::statistical, Asks::base_plan, Claim::none, all.size()});
-  all.push_back(
-      {&op, "statistical-bound", "|out - y| <= 1.05 lambda s + bias, lambda 5",
-       "each element is where those of conforming kernels lie, as a rule, of drawn values that err independently. "
-       "Warns, and fails nothing: ensemble-error does",
-       Kind::statistical, Asks::base_call, Claim::none, all.size()});
-  all.push_back(
-      {&op, "aggregate-error", "T <= 1.3 times the largest of conforming kernels",
-       "what all elements of a row are off by together, as a wrong mean or root makes it, is no more than conforming "
-       "kernels' are. Warns, and fails nothing: ensemble-error does",
-       Kind::statistical, Asks::base_call, Claim::none, all.size()});
   all.push_back({&op, "compare-bound", "|A(x) - B(x)| <= r_A + r_B",
                  "two subjects, each within its own bound of the exact result, differ by no more than both bounds",
                  Kind::bound, Asks::base_call, Claim::none, all.size()});
@@ -298,7 +224,6 @@ std::optional<std::string> not_applicable(const Law& law, const Problem& problem
   }
   if (law.own == narrow_stage)
     return problem.elements() > 0 ? std::nullopt : std::optional<std::string>("no output elements");
-  if (law.own == statistical_bound() || law.own == aggregate_error()) return without_statistics(problem, contract);
   if (law.own >= compare_bound())
     return problem.elements() > 0 ? std::nullopt : std::optional<std::string>("no output elements");
   return own::laws()[law.own - first_law].not_applicable(problem, contract);

@@ -12,7 +12,6 @@
 #include "properties/compare.hpp"
 #include "properties/mha/pair.hpp"
 #include "properties/pair.hpp"
-#include "properties/statistical.hpp"
 #include "properties/trial.hpp"
 
 namespace attest::ops::of_mha {
@@ -101,19 +100,15 @@ class MhaExchange final : public Exchange {
   }
 
   // With stages, these given those before them, and out by itself too.
-  [[nodiscard]] Verdict judge(const ops::Contract& contract, oracle::Statistics* statistics) override {
+  [[nodiscard]] Verdict judge(const ops::Contract& contract) override {
     const attest::mha::Call call = own_call();
     MhaOracle oracle(contract.as<Contract>(), call, rows_);
     if (!has_stages()) return oracle.judge(out_);
-    Verdict of_stages = oracle.judge_stages(out_, statistics);
+    Verdict of_stages = oracle.judge_stages(out_);
     if (of_stages.kind == VerdictKind::fail) return of_stages;
     Verdict whole = oracle.judge(out_);
     return whole.kind == VerdictKind::fail ? whole : of_stages;
   }
-  // The tier speaks of heads, given q, k and v (docs/mha.md, section 10).
-  [[nodiscard]] Verdict statistical(const ops::Contract& contract, const Verdict& proven,
-                                    const oracle::Statistics& statistics,
-                                    const oracle::Calibration* calibration) override;
   [[nodiscard]] Permitted element(const ops::Contract& contract, std::string_view output,
                                   const std::array<Index, 4>& at) override {
     for (const auto& [name, tensor] : outputs())
@@ -279,31 +274,6 @@ void MhaExchange::walk_stages(const ops::Contract& contract, Index work, const V
         if (way == ways.back()) std::ranges::for_each(found, visit);
       }
   }
-}
-
-Verdict MhaExchange::statistical(const ops::Contract& contract, const Verdict& proven,
-                                 const oracle::Statistics& statistics, const oracle::Calibration* calibration) {
-  const Contract& own = contract.as<Contract>();
-  if (const std::string_view refusal = oracle::statistical_refusal(own.attention); !refusal.empty())
-    return Verdict::skip(std::string(refusal));
-  if (proven.kind == VerdictKind::fail) return proven;
-  const attest::mha::Call call = own_call();
-  MhaOracle oracle(own, call, rows_);
-  if (oracle.ways() > 1 && has_stages()) (void)oracle.judge_stages(out_);
-  const auto heads = has_stages() ? oracle.heads_given(oracle.judged_way()) : std::nullopt;
-  if (!heads)
-    return Verdict::skip(
-        "of a block it speaks of its heads alone, where q, k, v and heads were saved as stored and all rows are "
-        "judged");
-  const oracle::Calibration& data = calibration ? *calibration : oracle::shipped_calibration();
-  Verdict verdict = properties::statistical_bound_verdict(
-      proven, statistics, data.thresholds_of_any_class(heads->contract.policy),
-      *oracle::make_oracle(heads->contract, heads->problem, heads->inputs), heads->heads);
-  if (!verdict.evidence) return verdict;
-  const auto [b, h, i, c] = verdict.evidence->index;
-  verdict.evidence->tensor = "heads";
-  verdict.evidence->index = {b, i, h * own_.head_dim + c, 0};
-  return verdict;
 }
 
 Verdict MhaExchange::against(const ops::Contract& saved_contract, Subject& subject, const ops::Contract& its_contract,

@@ -287,7 +287,6 @@ class Mha final : public Op {
   }
   [[nodiscard]] const Probes* probes() const noexcept override { return &of_mha::probes(); }
   [[nodiscard]] const Grading* grading() const noexcept override { return &of_mha::grading(); }
-  [[nodiscard]] const Calibrating* calibrating() const noexcept override { return &of_mha::calibrating(); }
 
  private:
   static const Problem& own(const ops::Problem& problem) { return problem.as<Problem>(); }

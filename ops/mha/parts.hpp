@@ -37,13 +37,10 @@ std::vector<ops::Problem> canaries(const Supports& supports, Format dtype);
 // ---- grading.cpp
 const Grading& grading();
 
-// ---- calibrating.cpp
-const Calibrating& calibrating();
-
 // ---- reading.cpp
 std::unique_ptr<Reading> reading(const attest_mha& call);
 
-// ---- trial.cpp: guards, the bound of stages, exact laws, the bound of out, its statistical tier, two subjects
+// ---- trial.cpp: guards, the bound of stages, exact laws, the bound of out, the ensemble, two subjects
 bool is_stage_bound(const Law& law);
 std::vector<Law> laws(const Op& op);
 std::optional<std::string> not_applicable(const Law& law, const Problem& problem, const Contract& contract,

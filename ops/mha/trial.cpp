@@ -7,7 +7,6 @@
 #include "ensemble/redraws.hpp"
 #include "ops/mha/parts.hpp"
 #include "ops/mha/probe/parts.hpp"
-#include "oracle/mha/calibration.hpp"
 #include "oracle/mha/mha.hpp"
 #include "properties/compare.hpp"
 #include "properties/ensemble.hpp"
@@ -15,7 +14,6 @@
 #include "properties/mha/laws.hpp"
 #include "properties/mha/pair.hpp"
 #include "properties/pair.hpp"
-#include "properties/statistical.hpp"
 #include "properties/trial.hpp"
 
 namespace attest::ops::of_mha {
@@ -35,9 +33,7 @@ enum : std::size_t { guards, stage_bound, first_law };
 std::size_t policy_bound() { return first_law + properties::block_laws().size(); }
 std::size_t block_layout() { return policy_bound() + 1; }
 std::size_t ensemble_error() { return block_layout() + 1; }
-std::size_t statistical_bound() { return ensemble_error() + 1; }
-std::size_t aggregate_error() { return statistical_bound() + 1; }
-std::size_t compare_bound() { return aggregate_error() + 1; }
+std::size_t compare_bound() { return ensemble_error() + 1; }
 std::size_t compare_bits() { return compare_bound() + 1; }
 
 constexpr const char* one_layout = "the subject takes one layout";
@@ -50,10 +46,6 @@ class MhaTrial final : public Trial {
     inputs_ = materialise(problem_);
   }
 
-  void calibrate_by(const oracle::Calibration& calibration) noexcept override {
-    if (calibration.op == "mha") calibration_ = &calibration;  // else of another operation
-  }
-  void announce_statistics() noexcept override {}
   void ask_briefly() noexcept override { briefly_ = true; }
   void base() override {
     if (!base_) base_ = call(inputs_, {});
@@ -73,14 +65,8 @@ class MhaTrial final : public Trial {
     if (law.own == policy_bound()) return judgement();
     if (law.own == block_layout()) return check_layout();
     if (law.own == ensemble_error()) return check_ensemble();
-    if (law.own == statistical_bound()) return check_spread();
-    if (law.own == aggregate_error()) return check_aggregate();
-    if (law.own > aggregate_error()) return check_pair(law.own == compare_bits());
+    if (law.own > ensemble_error()) return check_pair(law.own == compare_bits());
     return check_law(properties::block_laws()[law.own - first_law]);
-  }
-  std::optional<Aggregate> aggregate() override {
-    const oracle::Thresholds at = thresholds();
-    return Aggregate{Policy{contract_.attention.policy, contract_.gemm}, statistics().t(), at.cell->t99, at.share};
   }
   [[nodiscard]] std::int64_t subject_calls() const noexcept override { return subject_calls_; }
   [[nodiscard]] properties::Trial::Nanoseconds elapsed() const noexcept override { return elapsed_; }
@@ -109,20 +95,6 @@ class MhaTrial final : public Trial {
       judgement_ = oracle().judge(base_->out);
     }
     return *judgement_;
-  }
-  const oracle::Statistics& statistics() {
-    if (!statistics_) {
-      const Stopwatch watch(elapsed_.oracle);
-      statistics_ = oracle().statistics_of(base_->out);
-    }
-    return *statistics_;
-  }
-  [[nodiscard]] oracle::Thresholds thresholds() const {
-    return oracle::thresholds(*calibration_, {contract_.attention.policy, contract_.gemm}, problem_);
-  }
-  [[nodiscard]] Verdict not_calibrated() const {
-    return Verdict::skip(properties::not_calibrated(
-        attest::mha::to_text(Policy{contract_.attention.policy, contract_.gemm}), oracle::calibration_class(problem_)));
   }
 
   // Both results lie in one enclosure, so that they differ by no more than its width.
@@ -171,26 +143,6 @@ class MhaTrial final : public Trial {
       return ensemble::mha::sample(problem, contract_, inputs, answer.out);
     };
     return properties::ensemble_verdict(ensemble::ask(draw, ensemble::mha::drawn_again(problem_), briefly_));
-  }
-
-  Verdict check_spread() {
-    if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
-    if (thresholds().cell == nullptr) return not_calibrated();
-    return properties::statistical_bound_verdict(
-        judgement(), statistics(), thresholds(), [&](double lambda) -> properties::NearElement {
-          const auto [b, i, e, none] = statistics().index;
-          const oracle::StatisticalEnclosure permitted = oracle().statistical_enclosure(b, i, e, lambda);
-          return {base_->out.at(b, i, e), oracle().enclosure(oracle().judged_way(), b, i, e).y,
-                  round_to(problem_.dtype, permitted.lo), round_to(problem_.dtype, permitted.hi)};
-        });
-  }
-
-  Verdict check_aggregate() {
-    if (judgement().kind == VerdictKind::fail) return properties::left_to_the_bound();
-    if (thresholds().cell == nullptr) return not_calibrated();
-    if (statistics().elements < oracle::least_elements) return Verdict::skip("too few elements have an estimate");
-    if (!thresholds().t) return not_calibrated();
-    return properties::aggregate_error_verdict(statistics(), thresholds(), {});
   }
 
   // A call of its own: what is asked for stages may go another way, and exact laws compare calls that go the same.
@@ -249,24 +201,12 @@ class MhaTrial final : public Trial {
   properties::Trial::Nanoseconds elapsed_;
   Inputs inputs_;
   std::optional<Answer> base_, peer_base_;
-  const oracle::Calibration* calibration_ = &oracle::shipped_block_calibration();
   attest::mha::Call base_call_;
   std::unique_ptr<MhaOracle> oracle_;
   std::optional<Verdict> judgement_;
-  std::optional<oracle::Statistics> statistics_;
   bool briefly_ = false;
   std::int64_t subject_calls_ = 0;
 };
-
-// Why the tier does not speak of a problem.
-std::optional<std::string> without_statistics(const Problem& problem, const Contract& contract) {
-  if (const std::string_view refusal = oracle::statistical_refusal(contract); !refusal.empty())
-    return std::string(refusal);
-  if (problem.b * problem.l * problem.e < oracle::least_elements)
-    return "out has fewer than " + std::to_string(oracle::least_elements) + " elements";
-  if (oracle::outputs_alike(problem)) return "weights, tokens or sizes whose errors are alike";
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -294,15 +234,6 @@ std::vector<Law> laws(const Op& op) {
        "the errors are not larger than those of conforming blocks on the same problem, in each of three draws of its "
        "values: finds what the proven bound, wide where sums are long, permits. A statistic, no proof",
        Kind::statistical, Asks::base_plan, Claim::none, all.size()});
-  all.push_back({&op, "statistical-bound", "|out - y| <= 1.05 lambda s + bias, lambda 5",
-                 "each element is where those of conforming blocks lie, as a rule, of dense weights. Warns, and fails "
-                 "nothing: ensemble-error does",
-                 Kind::statistical, Asks::base_call, Claim::none, all.size()});
-  all.push_back({&op, "aggregate-error", "rms (out - y) / s <= 1.3 times the largest of conforming blocks",
-                 "the errors of a whole result are not larger than those measured of conforming blocks. Warns, and "
-                 "fails nothing: "
-                 "ensemble-error does",
-                 Kind::statistical, Asks::base_call, Claim::none, all.size()});
   all.push_back({&op, "compare-bound", "|A(x) - B(x)| <= r_A + r_B",
                  "two subjects, each within its own bound of the exact result, differ by no more than both bounds",
                  Kind::bound, Asks::base_call, Claim::none, all.size()});
@@ -329,7 +260,6 @@ std::optional<std::string> not_applicable(const Law& law, const Problem& problem
     const auto refusal = ensemble::mha::refusal(problem, contract);
     return refusal ? std::optional(std::string(*refusal)) : std::nullopt;
   }
-  if (law.own == statistical_bound() || law.own == aggregate_error()) return without_statistics(problem, contract);
   if (law.own < first_law || law.own >= policy_bound()) return std::nullopt;
   return properties::block_laws()[law.own - first_law].not_applicable(problem, contract);
 }

@@ -240,12 +240,12 @@ class Settings(Environment):
     def test_a_table_of_every_verb(self):
         verbs = re.findall(r"^  ([a-z]+) ", self.attest("--help").stdout.split("Subcommands:")[-1].split("examples:")[0], re.M)
         self.assertGreaterEqual(set(verbs), {"fuzz", "check", "replay", "shrink", "export", "certify", "stats", "judge", "bound",
-                                             "calibrate", "compare", "grade", "list"})
+                                             "compare", "grade", "list"})
         (self.cwd / "attest.toml").write_text("".join(f"[{verb}]\n" for verb in verbs))
         self.assertEqual(self.attest("list", "ops").returncode, 0)
         self.assertEqual(self.attest("check", "builtin:fused", "--cases", 5).returncode, 0)
         (self.cwd / "attest.toml").write_text("[grade]\nfaults = \"no-such-fault\"\n[certfy]\n")
-        self.refused(self.attest("list", "ops"), 2, "[certfy]", "certify", "grade", "calibrate")
+        self.refused(self.attest("list", "ops"), 2, "[certfy]", "certify", "grade")
 
 
 class Names(Environment):

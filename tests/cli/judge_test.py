@@ -15,7 +15,6 @@ from pathlib import Path
 
 from saved_tensors import Array, Call, to_half, to_single, write_npz, write_polygraphy_inputs, write_polygraphy_outputs
 
-ROOT = Path(__file__).resolve().parents[2]
 ATTEST = None
 
 
@@ -191,58 +190,6 @@ class Judge(Cli):
         object = json.loads(self.judge(0, "--json", "-").stdout)
         self.assertEqual((object["verdict"], object["judged"], object["exit"]), ("pass", 24, 0))
 
-    def off_by(self, share, call, outputs, *words):
-        """Saves the call with the first element of out at this share of what the proven bound permits."""
-        out = call.out()
-        right = out.values[0]
-        out.values[0] = 1000.0
-        write_npz(self.cwd / outputs, out=out)
-        permitted = json.loads(self.gives(1, "judge", "--inputs", "in.npz", "--outputs", outputs, *words, "--json", "-").stdout)
-        out.values[0] = call.round_to(right + share * (permitted["witness"]["hi"] - right))
-        write_npz(self.cwd / outputs, out=out)
-
-    def test_tier_two_sees_what_the_proven_bound_permits(self):
-        call = Call(h=1, lq=2, lk=1000)
-        write_npz(self.cwd / "in.npz", **call.arrays())
-        words = ["--inputs", "in.npz", "--outputs", "off.npz", "--policy", "f32"]
-        self.off_by(0.8, call, "off.npz", "--policy", "f32")
-        done = self.gives(0, "judge", *words, says=["held: 8 elements", "statistical-bound WARNS", "witness    out[0,0,0,0]",
-                                                    "tier two, no proof: lambda"])
-        self.assertLess(done.stdout.index("held"), done.stdout.index("statistical-bound"))
-        object = json.loads(self.gives(0, "judge", *words, "--json", "-").stdout)
-        self.assertEqual((object["verdict"], object["exit"]), ("pass", 0))
-        self.assertEqual((object["statistical"]["law"], object["statistical"]["verdict"]), ("statistical-bound", "warn"))
-        self.assertGreater(object["statistical"]["witness"]["ratio"], 1)
-        # A contract that errs to one side has no statistics, and says so.
-        self.gives(0, "judge", *words, "--contract", "kappa=3", says=["statistical-bound skipped: accumulators may truncate"])
-
-    def test_tier_two_holds_on_sums_in_another_order_and_precision(self):
-        call = Call(h=1, lq=12, lk=200)
-        write_npz(self.cwd / "in.npz", **call.arrays())
-        write_npz(self.cwd / "single.npz", out=call.out_in_single())
-        self.assertNotEqual(call.out_in_single().values, call.out().values)
-        object = json.loads(self.judge(0, "--json", "-", outputs="single.npz").stdout)
-        self.assertEqual((object["verdict"], object["statistical"]["verdict"]), ("pass", "pass"))
-        self.judge(0, outputs="single.npz", says=["statistical-bound held", "T   ", "over 48 elements"])
-        # A few errors are no sample.
-        few = Call(h=1, lq=2, lk=200)
-        write_npz(self.cwd / "in.npz", **few.arrays())
-        write_npz(self.cwd / "single.npz", out=few.out_in_single())
-        self.assertNotIn("t", json.loads(self.judge(0, "--json", "-", outputs="single.npz").stdout)["statistical"])
-
-    def test_tier_two_warns_below_its_limit(self):
-        call = Call(h=1, lq=2, lk=1000)
-        write_npz(self.cwd / "in.npz", **call.arrays())
-        words = ["--inputs", "in.npz", "--outputs", "off.npz", "--policy", "f32"]
-        share = 0.8
-        self.off_by(share, call, "off.npz", "--policy", "f32")
-        above = json.loads(self.gives(0, "judge", *words, "--json", "-").stdout)
-        share *= 0.9 / above["statistical"]["witness"]["ratio"]  # lambda 4.5
-        self.off_by(share, call, "off.npz", "--policy", "f32")
-        object = json.loads(self.gives(0, "judge", *words, "--json", "-").stdout)
-        self.assertEqual((object["verdict"], object["statistical"]["verdict"]), ("pass", "warn"))
-        self.gives(0, "judge", *words, says=["statistical-bound WARNS", "no proof"])
-
     def test_names_layout_and_masks(self):
         a = self.call.arrays()
         swapped = {n: Array((1, x.shape[2], 2, 4), [x.values[(h * x.shape[2] + i) * 4 + c] for i in range(x.shape[2])
@@ -271,20 +218,6 @@ class Judge(Cli):
         self.judge(2, "--layout", "bshd")
         for wrong in ("q=bshd,bhsd", "q=bsdh", "w=bshd", "q=bshd,q=bshd", "q", "", "bshd,", "=bshd"):
             self.judge(2, "--layout", wrong, says=["--layout", "as in q=bshd,out=bshd"])
-
-    def test_a_calibration_takes_the_place_of_the_one_shipped(self):
-        call = Call(h=1, lq=2, lk=1000)
-        write_npz(self.cwd / "in.npz", **call.arrays())
-        words = ["judge", "--inputs", "in.npz", "--outputs", "off.npz", "--policy", "f32"]
-        self.off_by(0.8, call, "off.npz", "--policy", "f32")
-        self.gives(0, *words, says=["statistical-bound WARNS"])
-        shipped = json.loads((ROOT / "oracle/calibration.json").read_text())
-        for cell in shipped["policies"]["f32"]["classes"].values():
-            cell["lambda"] = 1e6
-        (self.cwd / "mine.json").write_text(json.dumps({"format": shipped["format"],
-                                                        "policies": {"f32": shipped["policies"]["f32"]}}))
-        self.gives(0, *words, "--calibration", "mine.json", says=["statistical-bound held"])
-        self.gives(2, *words, "--calibration", "nowhere.json", says=["nowhere.json"])
 
     def test_polygraphy(self):
         write_polygraphy_inputs(self.cwd / "in.json", self.call.arrays())

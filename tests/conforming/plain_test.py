@@ -61,7 +61,7 @@ def main():
                       *(f"{subject}: {finding['rerun']}" for finding in summary["findings"])]
     for name, problem in BLAMED.items():
         summary = check(options.attest, f"{options.plugin}:{name}", "--problem", problem, "--laws", "all")
-        if summary["exit"] != 0 or not all(summary["verdicts"][law]["pass"] for law in ("aggregate-error", "ensemble-error")):
+        if summary["exit"] != 0 or not summary["verdicts"]["ensemble-error"]["pass"]:
             wrong.append(f"{name}: {problem}: exit {summary['exit']}, {summary['verdicts']}")
     for line in wrong:
         print("FAILED", line)

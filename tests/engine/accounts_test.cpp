@@ -56,7 +56,7 @@ constexpr const char* threaded = "b=1 hq=1 hkv=1 lq=1 lk=4 d=1 dv=1 threads=4 va
 
 std::size_t defects(const SubjectFactory& subject, const std::vector<Finding>& findings, bool asked = true) {
   const auto peer = builtin_subject("builtin:explicit", {});
-  Station station(subject, peer.get(), nullptr);
+  Station station(subject, peer.get());
   const CaseTable table(subject.info().supports);
   const std::map<std::string, std::string> buckets;
   Allowance allowance(std::numeric_limits<double>::infinity(), machine_seconds);
@@ -107,7 +107,7 @@ TEST(Accounts, WhatTwoDefectsHaveInCommonOnASmallProblemSaysNothing) {
   EXPECT_EQ(defects(subject, findings), 2u);
   for (Finding& finding : findings) finding.entry.original.clear();
   const auto peer = builtin_subject("builtin:explicit", {});
-  Station station(subject, peer.get(), nullptr);
+  Station station(subject, peer.get());
   for (const Finding& finding : findings) {
     const auto accounts = accounts_of(finding.entry, station.bench(), {});
     ASSERT_TRUE(accounts);
@@ -120,7 +120,7 @@ TEST(Accounts, NoSubjectIsItsOwn) {
   const auto fault = builtin_subject("fault:scale-missing", {});
   Finding finding = finding_of(*fault, "b=1 hq=1 hkv=1 lq=2 lk=3 d=4 dv=2 values=normal:1 seed=1", "policy-bound");
   const auto peer = builtin_subject("builtin:explicit", {});
-  Station station(*fault, peer.get(), nullptr);
+  Station station(*fault, peer.get());
   for (const bool own : {true, false}) {
     finding.entry.subject = own ? "fault:scale-missing" : "./kernel.so";
     const auto accounts = accounts_of(finding.entry, station.bench(), {});

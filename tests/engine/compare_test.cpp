@@ -131,7 +131,7 @@ TEST(Compare, TheReproducerIsMinimal) {
   ASSERT_FALSE(summary.findings.empty());
   const Compared both =
       compared(*ops::all_ops().front(), builtin("builtin:fused"), builtin("fault:scale-twice"), std::nullopt);
-  Station station(*both.a, both.b.get(), nullptr, true);
+  Station station(*both.a, both.b.get(), true);
   const std::size_t law = law_named(compare_bound_name);
   const auto differs = [&](const Problem& problem) {
     const ops::Contract contract = contract_for_problem(both.a->info(), std::nullopt, problem);
@@ -384,9 +384,9 @@ TEST(Compare, EntriesHoldBothSubjectsAndReplay) {
   const auto first = [](const Entry& e) { return builtin(e.subject); };
   const auto second = [](const Entry& e) { return builtin(e.subject_b->subject); };
   const auto clean = [](const Entry&) { return builtin("builtin:fused-split"); };
-  const ReplayReport report = replay({folder.path()}, first, nullptr, {}, false, nullptr, second);
+  const ReplayReport report = replay({folder.path()}, first, nullptr, {}, false, second);
   EXPECT_EQ(report.as_expected, report.entries);
-  const ReplayReport mended = replay({folder.path()}, first, nullptr, {}, false, nullptr, clean);
+  const ReplayReport mended = replay({folder.path()}, first, nullptr, {}, false, clean);
   EXPECT_EQ(mended.mended, mended.entries);
   const ReplayReport alone = replay({folder.path()}, first, nullptr, {});
   EXPECT_EQ(alone.not_run, alone.entries);

@@ -139,7 +139,7 @@ TEST_F(Confirm, EachDeathIsBlamedOnTheCallBeforeIt) {
       return result;
     };
   });
-  Station station(*subject, nullptr, nullptr);
+  Station station(*subject, nullptr);
   const std::array laws{law_named("guards"), law_named(policy_bound_name)};
   for (int round = 0; round < 5; ++round)
     for (const char* dtype : {"f32", "f16", "bf16"}) {
@@ -176,7 +176,7 @@ TEST_F(Confirm, ADeathThatIsUnderstoodIsNotAskedForAgain) {
     for (const bool understood : {false, true}) {
       const Dies dies{status};
       const auto subject = test::meddled(*fused, causal(dies));
-      Station station(*subject, nullptr, nullptr);
+      Station station(*subject, nullptr);
       const Contract contract = subject->info().contract(problem.dtype);
       const CaseOutcome outcome =
           check_confirmed(problem, contract, station.bench(), laws, [&](const CaseOutcome&) { return understood; });
@@ -196,7 +196,7 @@ TEST_F(Confirm, AnErrorThatEndsItsInstanceIsADeath) {
       return call.causal != 0 ? CallResult{CallStatus::error, "misaligned address", 0, true} : result;
     };
   });
-  Station station(*subject, nullptr, nullptr);
+  Station station(*subject, nullptr);
   const std::array laws{law_named("guards"), law_named(policy_bound_name)};
   const Problem problem = problem_from_text("b=1 hq=1 hkv=1 lq=2 lk=5 d=4 dv=4 causal=1 dtype=f32");
   const Contract contract = subject->info().contract(problem.dtype);
@@ -251,7 +251,7 @@ TEST_F(Confirm, NothingIsBlamedBehindAnErrorThatNothingStartsAgain) {
 // An error of an instance that an earlier call poisoned says nothing of its own call, whatever explains it.
 TEST_F(Confirm, NothingIsPresumedOfAnInstanceThatIsNotSound) {
   const auto subject = poisonable(*fused, Way::error, std::make_shared<int>(0));
-  Station station(*subject, nullptr, nullptr);
+  Station station(*subject, nullptr);
   const std::array laws{law_named("guards")};
   Problem culprit = problem_from_text("b=1 hq=1 hkv=1 lq=2 lk=5 d=4 dv=4 dtype=f32");
   const Contract contract = subject->info().contract(culprit.dtype);

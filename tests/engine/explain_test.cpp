@@ -36,7 +36,7 @@ Entry entry_of(const SubjectFactory& subject, const std::string& problem, const 
 
 Explanation explained(const SubjectFactory& subject, const Entry& entry, ExplainLimits limits = {}) {
   const auto peer = builtin_subject("builtin:explicit", {});
-  Station station(subject, peer.get(), nullptr);
+  Station station(subject, peer.get());
   return explain(entry, station.bench(), {subject.info(), entry.problem.op().dtypes(subject.info()), {}}, limits);
 }
 

@@ -213,7 +213,7 @@ TEST(EffectivePrecision, SaysNothingOfANumberThatIsNone) {
   std::vector<std::unique_ptr<Exchange>> answers;
   answers.push_back(answered(plain, "builtin:ln-fused", "f32"));
   store(answers.back()->outputs().front().tensor->view(), 3, 4, 0, 0, std::numeric_limits<double>::quiet_NaN());
-  ASSERT_EQ(answers.back()->judge(contract_of("f32"), nullptr).kind, VerdictKind::fail);
+  ASSERT_EQ(answers.back()->judge(contract_of("f32")).kind, VerdictKind::fail);
   EXPECT_FALSE(engine::effective_precision(contract_of("f32"), answers));
 }
 

@@ -105,7 +105,6 @@ TEST(MhaJudge, HoldsWhatConformingBlocksReturn) {
         const engine::Judgement judgement = saved(*exchange, dtype).judged(contract);
         EXPECT_EQ(judgement.verdict.kind, own.kind);
         EXPECT_EQ(judgement.verdict.counts.judged, own.counts.judged);
-        EXPECT_EQ(judgement.statistical.kind, VerdictKind::skip);
         passed += own.kind == VerdictKind::pass;
       }
     }
@@ -368,8 +367,6 @@ TEST(MhaStages, EachIsHeldToThoseBefore) {
   ASSERT_EQ(outputs.size(), 5u);
   const engine::Judgement right = saved(*exchange, Format::f16).judged(contract);
   EXPECT_EQ(right.verdict.kind, VerdictKind::pass);
-  EXPECT_NE(right.statistical.kind, VerdictKind::fail);
-  EXPECT_NE(right.statistical.kind, VerdictKind::skip);  // q, k, v and heads are all there
   for (const ops::NamedTensor& stage : outputs) {
     const attest_tensor view = stage.tensor->view();
     const double was = load(view, 0, 0, 0, 0);

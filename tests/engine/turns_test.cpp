@@ -92,7 +92,7 @@ TEST(Shrinker, WhatEndsInstancesWaitsWhileItIsHeld) {
     SCOPED_TRACE(testing::Message() << name(kind) << (lost ? ", lost" : ""));
     std::atomic<int> asked = 0;
     Shrinker shrinker(
-        *fused, nullptr, nullptr,
+        *fused, nullptr,
         [&](const std::function<Bench()>& bench, ShrinkTask task, const std::atomic<bool>&, const auto&) {
           bench().subject.renew();
           ++asked;

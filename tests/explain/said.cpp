@@ -129,7 +129,7 @@ int main(int argc, char** argv) {
         drawn.neighbours.clear();
         for (const bool shrunk : {true, false}) {
           const Entry& entry = shrunk ? finding->entry : drawn;
-          Station station(*subject, peer.get(), nullptr);
+          Station station(*subject, peer.get());
           ExplainLimits limits;
           limits.changes = 8;
           const Explanation told = explain(entry, station.bench(),
@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
           all.shrunk += shrunk;
           const std::string what =
               fmt::format("{}, seed {}, {}: {}", fault.name, seed, shrunk ? "shrunk" : "drawn", to_text(entry.problem));
-          Station again(*subject, peer.get(), nullptr);
+          Station again(*subject, peer.get());
           judge_fits(told, explaining::ask(entry, entry.problem, again.bench(), {}), what, all);
           judge_name(told, fault, what, all);
         }

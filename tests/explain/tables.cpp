@@ -35,7 +35,7 @@ Explanation explained(const Entry& entry, std::set<std::string> families_left_ou
   const std::string policy = entry.policy_given ? ops::to_text(ops::policy_of(entry.contract)) : std::string();
   const auto factory = builtin_subject(entry.subject, policy);
   const auto peer = builtin_subject("builtin:explicit", {});
-  Station station(*factory, peer.get(), nullptr);
+  Station station(*factory, peer.get());
   ExplainLimits limits;
   limits.families_left_out = std::move(families_left_out);
   return explain(entry, station.bench(), {factory->info(), entry.problem.op().dtypes(factory->info()), {}}, limits);

@@ -14,7 +14,7 @@ import sys
 from campaign import PLAIN, Tally, check, policies_of
 from contracts import PRECISION, STAGES, Trial, draw_mma, draw_blocks, draw_summation, draw_trial
 
-STATISTICS = {"statistical-bound", "aggregate-error", "drift", "ensemble-error"}
+STATISTICS = {"ensemble-error"}
 DOMAINS = ["e <= 16 && l <= 8 && m <= 8", "e <= 8 && l <= 16 && m <= 16 && head_dim <= 8", "e <= 64 && l <= 4 && m <= 16 && heads <= 4",
            "e <= 32 && heads * head_dim <= 32 && l * b <= 16 && m <= 32", "e <= 4 && head_dim <= 4 && m <= 64 && l <= 8",
            "e <= 64 && l <= 2 && m <= 4 && head_dim <= 16"]

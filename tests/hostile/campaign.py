@@ -106,9 +106,7 @@ class Tally:
     def blame(self, number, trial, finding, options):
         """Tells a finding, with as few liberties as still show it."""
         self.found += 1
-        plain, same = trial, False  # drift names no problem
-        if finding.get("problem"):
-            plain, same = smallest(options.attest, options.plugin, trial, finding)
+        plain, same = smallest(options.attest, options.plugin, trial, finding)
         line = {"trial": number, "property": finding["property"], "contract": trial.contract,
                 "liberties": liberties(plain), "same": same, "scheme": plain.scheme, "stages": plain.stages,
                 "problem": finding.get("problem"), "witness": finding.get("witness")}
@@ -151,7 +149,6 @@ def main():
     parser.add_argument("--mixed", type=float, default=0.3)
     parser.add_argument("--policy", action="append", help="only these")
     parser.add_argument("--assume", default=None)
-    parser.add_argument("--calibration", default=None, help="thresholds in place of the shipped ones")
     parser.add_argument("--without", default="",
                         help="of div, kappa, mma, before, subnormals: what is left plain, to look behind a finding")
     parser.add_argument("--findings", default=None, help="a file for lines of JSON")
@@ -176,8 +173,6 @@ def main():
         cases = options.cases if laws_ == "all" else 20 * options.cases if options.laws == "some" else options.cases
         words = ["--seed", str(source.getrandbits(32)), "--cases", str(cases), "--laws", laws_,
                  "--continue-after-failure", "--shrink-budget", "60"] + (["--assume", domain] if domain else [])
-        if options.calibration:
-            words += ["--calibration", options.calibration]
         report, errors = check(options.attest, options.plugin, trial, words)
         if report is None:
             tally.refuse(errors)

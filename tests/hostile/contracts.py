@@ -129,7 +129,7 @@ def draw_trial(random, policies, mixed=False, without=()):
     if flush:
         contract["flush_to_zero"] = True
         scheme["flush"] = sum(bit for bit in FLUSHES.values() if random.random() < 0.5)
-    # The statistical tiers take orders and functions that look at the numbers for none of theirs, and are silent here.
+    # Statistics take orders and functions that look at the numbers for none of theirs.
     looks = flush or kappa != 1 or mma is not None
     by_value = looks and deterministic is None
 
