@@ -37,6 +37,15 @@ bool left_out(Problem&, Inputs& in) {
   in.*member = Tensor();
   return true;
 }
+template <class Value>
+bool residual_read(Inputs& in, Value value) {
+  if (!in.residual.present()) return false;
+  Tensor read(in.residual.dtype(), in.residual.shape());
+  for (Index row = 0; row < read.shape()[0]; ++row)
+    for (Index c = 0; c < read.shape()[1]; ++c) read.set(row, c, 0, 0, value(row, c));
+  in.residual = std::move(read);
+  return true;
+}
 constexpr auto variants = std::to_array<Variant>({
     {"epsilon ignored", "statistics", [](Problem&, Inputs& in) { return std::exchange(in.epsilon, 0) != 0; }},
     {"the other norm: RMSNorm for LayerNorm, or LayerNorm for RMSNorm", "statistics",
@@ -47,6 +56,16 @@ constexpr auto variants = std::to_array<Variant>({
     {"gamma ignored", "affine", left_out<&Inputs::gamma>},
     {"beta ignored", "affine", left_out<&Inputs::beta>},
     {"the residual ignored", "sum", left_out<&Inputs::residual>},
+    {"the residual added twice", "sum",
+     [](Problem&, Inputs& in) {
+       return residual_read(in, [&](Index row, Index c) { return 2 * in.residual.at(row, c); });
+     }},
+    {"the residual of the first row added to every row", "reading",
+     [](Problem& p, Inputs& in) {
+       return p.rows > 1 && residual_read(in, [&](Index, Index c) { return in.residual.at(0, c); });
+     }},
+    {"1e-5 whatever epsilon is", "statistics",
+     [](Problem&, Inputs& in) { return std::exchange(in.epsilon, 1e-5) != 1e-5; }},
 });
 
 // ---- what else may have been promised --------------------------------------------------------------------------------------

@@ -74,6 +74,37 @@ bool interleaved(Inputs& in) {
   });
 }
 
+// The rows of each projection, [heads, head_dim], read as [head_dim, heads].
+bool heads_inside(Inputs& in) {
+  const attest::mha::Problem& p = in.problem;
+  if (p.heads < 2 || p.head_dim < 2) return false;
+  return taken(in, [&](int projection, Index row) {
+    const Index heads = projection == 0 ? p.heads : p.kv_heads;
+    return std::pair{projection, row % p.head_dim * heads + row / p.head_dim};
+  });
+}
+// Query head h reads key/value head h modulo their number: as many of these as heads, each where it is read.
+bool key_heads_in_turn(Inputs& in) {
+  const Index width = in.problem.kv_width();
+  if (in.problem.kv_heads < 2 || in.problem.kv_heads == in.problem.heads) return false;
+  in.problem.kv_heads = in.problem.heads;
+  return taken(in, [&](int projection, Index row) {
+    return std::pair{projection, projection == 0 ? row : row % width};
+  });
+}
+bool out_transposed(Inputs& in) {
+  const Index e = in.problem.e, width = in.problem.q_width();
+  if (e < 2 || width < 2) return false;
+  Tensor read(in.w_out.dtype(), in.w_out.shape());
+  for (Index row = 0; row < e; ++row)
+    for (Index c = 0; c < width; ++c) {
+      const Index at = c * e + row;
+      read.set(row, c, 0, 0, in.w_out.at(at / width, at % width));
+    }
+  in.w_out = std::move(read);
+  return true;
+}
+
 bool rescaled(Inputs& in, double scale) {
   if (scale == in.problem.effective_scale() || !std::isfinite(scale)) return false;
   in.problem.scale = scale;
@@ -183,6 +214,9 @@ constexpr auto variants = std::to_array<Variant>({
     {"tokens read as if samples came before them, without gaps", "reading", tokens_read_again<false>},
     {"tokens read as if they came before samples", "reading", tokens_read_again<true>},
     {"tokens that came before samples read as if they lay behind them", "reading", tokens_taken_in_turn},
+    {"rows of the projections read as [head_dim, heads]", "reading", heads_inside},
+    {"head h reading key/value head h modulo their number", "reading", key_heads_in_turn},
+    {"w_out read as [width, e]", "reading", out_transposed},
     {"the tokens of sample 0 for every sample", "reading", of_first_sample},
 });
 
