@@ -6,14 +6,30 @@
 #include "kernels/layer_norm/explicit.hpp"
 #include "kernels/layer_norm/fused.hpp"
 
-// The faults, one line each, in the order of the catalogue; each is defined in the file of its name.
+// The faults, one line each, in the order of the catalogue; each is defined in a file of faults/, those of one step in one.
 #define ATTEST_LAYER_NORM_FAULTS(ENTRY) \
   ENTRY(variance_cancel)                \
   ENTRY(f16_square)                     \
   ENTRY(bf16_reduce)                    \
   ENTRY(eps_outside)                    \
   ENTRY(tail)                           \
-  ENTRY(policy_ignored)
+  ENTRY(policy_ignored)                 \
+  ENTRY(count_less_one)                 \
+  ENTRY(count_padded)                   \
+  ENTRY(mean_bf16)                      \
+  ENTRY(rsqrt_poor)                     \
+  ENTRY(batch_path)                     \
+  ENTRY(mean_kept)                      \
+  ENTRY(rms_centred)                    \
+  ENTRY(eps_default)                    \
+  ENTRY(strides_ignored)                \
+  ENTRY(gamma_offset)                   \
+  ENTRY(beta_first)                     \
+  ENTRY(norm_rounded)                   \
+  ENTRY(residual_first_row)             \
+  ENTRY(residual_twice)                 \
+  ENTRY(residual_after)                 \
+  ENTRY(sum_unrounded)
 
 namespace attest::kernels::layer_norm {
 

@@ -45,7 +45,10 @@ struct CommonSteps {
   static constexpr int lanes = 8;
   static void declare(attest::layer_norm::Arithmetic& a) { a.depth = attest::layer_norm::Lanes{lanes, 1}; }
   // The formats in which a kernel computes.
-  static Policy computes_in(const Policy& policy) { return policy; }
+  static Policy computes_in(const Call& call) { return call.contract.policy; }
+  // What is normalised, and what becomes of it.
+  static void load(const Call& call, Index row, std::span<double> x) { call.load_row(row, x); }
+  static void store(const Call& call, Index row, std::span<double> y) { call.store_row(row, y); }
   // How many elements of a row the statistics see.
   static Index seen(Index n) { return n; }
 
@@ -60,6 +63,10 @@ struct CommonSteps {
   template <class Real, class Round>
   static Real inverse_root(Round round, Real variance, Real epsilon) {
     return round(Real{1} / round(std::sqrt(round(variance + epsilon))));
+  }
+  template <class Real, class Round>
+  static Real affine(const Policy&, Round round, Real y, Real gamma, Real beta) {
+    return round(round(round(y) * gamma) + beta);
   }
 };
 

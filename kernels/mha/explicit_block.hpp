@@ -61,7 +61,7 @@ void run_explicit_block(const mha::Call& call, const mha::Contract& contract) {
   attention.window_left = attention.window_right = -1;
   attention.threads = static_cast<std::int32_t>(call.threads);
   attest::Contract of_heads = contract.attention;
-  of_heads.policy.set(Stage::softmax, Steps::softmax(contract)).set(Stage::output, storage);
+  of_heads.policy.set(Stage::softmax, Steps::softmax(call, contract)).set(Stage::output, Steps::heads(contract));
   explicit_attention(attention, of_heads);
   const Projection<Real> by = load_out_projection<Real>(call);
   for (Index b = 0; b < call.b(); ++b) {
@@ -75,7 +75,7 @@ void run_explicit_block(const mha::Call& call, const mha::Contract& contract) {
     for (Index i = 0; i < call.l() && attest_present(&call.stages.heads); ++i)
       for (Index c = 0; c < call.q_width(); ++c)
         attest_store(&call.stages.heads, b, i, c, 0, static_cast<double>(heads(i, c)));
-    store_rows(call, b, 0, project(heads, by, contract.gemm, policy[Stage::output], Steps::separate_bias));
+    store_rows(call, b, 0, project(heads, by, Steps::out_gemm(contract), policy[Stage::output], Steps::separate_bias));
   }
 }
 

@@ -38,7 +38,7 @@ class FusedTile {
         policy_(contract.attention.policy),
         storage_(Steps::unrounded ? native : policy_[Stage::storage]),
         gemm_(Steps::gemm(contract)),
-        softmax_(Steps::softmax(contract)),
+        softmax_(Steps::softmax(call, contract)),
         empty_(contract.attention.empty_row),
         b_(b),
         first_(first),
@@ -60,7 +60,7 @@ class FusedTile {
   static constexpr Format native = sizeof(Real) == sizeof(double) ? Format::f64 : Format::f32;
 
   void attend(Index h, const Rows<Real>& x) {
-    const Index d = call_.head_dim, kv = h / call_.group();
+    const Index d = call_.head_dim, kv = Steps::kv_head(call_, h);
     const Rows<Real> q = project(x, load_projection<Real, Steps>(call_, 0, h * d, d), gemm_, storage_);
     const auto by_k = load_projection<Real, Steps>(call_, 1, kv * d, d),
                by_v = load_projection<Real, Steps>(call_, 2, kv * d, d);
@@ -147,7 +147,7 @@ void run_fused_block(const mha::Call& call, const mha::Contract& contract) {
     for (Index at = 0; at < call.l(); at += block_tile) {
       const Index count = std::min(block_tile, call.l() - at);
       const Rows<Real> heads = FusedTile<Real, Steps>(call, contract, b, at, count).heads();
-      store_rows(call, b, at, project(heads, by, contract.gemm, contract.attention.policy[Stage::output]));
+      store_rows(call, b, at, project(heads, by, Steps::out_gemm(contract), contract.attention.policy[Stage::output]));
     }
 }
 

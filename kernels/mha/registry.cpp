@@ -6,14 +6,29 @@
 #include "kernels/mha/explicit_block.hpp"
 #include "kernels/mha/fused_block.hpp"
 
-// The faults, one line each, in the order of the catalogue; each is defined in the file of its name.
+// The faults, one line each, in the order of the catalogue; each is defined in a file of faults/, those of one kind in one.
 #define ATTEST_BLOCK_FAULTS(ENTRY) \
   ENTRY(mha_qkv_order)             \
   ENTRY(mha_bias_missing)          \
   ENTRY(mha_head_transpose)        \
   ENTRY(mha_gemm_f16)              \
   ENTRY(mha_softmax_f16)           \
-  ENTRY(mha_layout_misread)
+  ENTRY(mha_layout_misread)        \
+  ENTRY(mha_scale_twice)           \
+  ENTRY(mha_scale_embed_dim)       \
+  ENTRY(mha_causal_corner)         \
+  ENTRY(mha_mask_dropped)          \
+  ENTRY(mha_kv_length_ignored)     \
+  ENTRY(mha_last_token)            \
+  ENTRY(mha_batch_leak)            \
+  ENTRY(mha_out_bias_missing)      \
+  ENTRY(mha_out_transposed)        \
+  ENTRY(mha_heads_interleaved)     \
+  ENTRY(mha_gqa_modulo)            \
+  ENTRY(mha_out_gemm_f16)          \
+  ENTRY(mha_heads_bf16)            \
+  ENTRY(mha_batch_path)            \
+  ENTRY(mha_bias_separate)
 
 namespace attest::kernels {
 namespace faults {

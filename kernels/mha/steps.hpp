@@ -19,7 +19,14 @@ struct BlockSteps {
   // Whether q, k, v and the concatenated heads stay in the accumulator's format.
   static constexpr bool unrounded = false;
   static Format gemm(const mha::Contract& contract) { return contract.gemm; }
-  static Format softmax(const mha::Contract& contract) { return contract.attention.policy[Stage::softmax]; }
+  static Format out_gemm(const mha::Contract& contract) { return contract.gemm; }
+  static Format softmax(const mha::Call&, const mha::Contract& contract) {
+    return contract.attention.policy[Stage::softmax];
+  }
+  // The format that a head's output is rounded to before it is stored.
+  static Format heads(const mha::Contract& contract) { return contract.attention.policy[Stage::storage]; }
+  // The key/value head that a query head reads, of blocks in tiles.
+  static Index kv_head(const mha::Call& call, Index h) { return h / call.group(); }
   // The column of the concatenated heads, and the token, that element c of head h of token i becomes.
   struct Place {
     Index token, column;

@@ -64,10 +64,10 @@ def smallest_of_campaign(attest, fault, seed):
 
 
 def holds(condition, problem):
-    """Whether a condition of two fields, "heads==kv_heads", holds of a problem line."""
+    """Whether a condition of two fields, "heads==kv_heads", or of one and its default, "norm==layer", holds of a problem line."""
     one, other = condition.split("==")
     fields = dict(word.split("=", 1) for word in problem.split() if "=" in word)
-    return fields[one] == fields[other]
+    return fields.get(one, other) == fields.get(other, other)
 
 
 def unfair(fault, found, smallest_of):

@@ -4,7 +4,8 @@ namespace attest::kernels::layer_norm::faults {
 namespace {
 
 struct PolicyIgnored : TwoPass {
-  static Policy computes_in(const Policy& policy) {
+  static Policy computes_in(const Call& call) {
+    const Policy& policy = call.contract.policy;
     return Policy(Format::f16).set(Stage::storage, policy[Stage::storage]).set(Stage::output, policy[Stage::output]);
   }
 };

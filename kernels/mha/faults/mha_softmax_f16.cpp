@@ -5,7 +5,7 @@ namespace attest::kernels::faults {
 namespace {
 
 struct SoftmaxF16 : BlockSteps {
-  static Format softmax(const mha::Contract&) { return Format::f16; }
+  static Format softmax(const mha::Call&, const mha::Contract&) { return Format::f16; }
 };
 
 }  // namespace

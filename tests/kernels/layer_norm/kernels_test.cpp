@@ -121,6 +121,22 @@ TEST(LayerNormFaults, DifferFromTheirParentsWhereTheyAreWrong) {
       {"ln-eps-outside", "rows=1 hidden=64 amplitude=0x1p-8"},
       {"ln-tail", "rows=1 hidden=63 values=ramp"},
       {"ln-policy-ignored", "rows=1 hidden=64 values=outlier amplitude=64"},
+      {"ln-count-less-one", "rows=1 hidden=8"},
+      {"ln-count-padded", "rows=1 hidden=9 offset=4"},
+      {"ln-mean-bf16", "rows=1 hidden=64 offset=100"},
+      {"ln-rsqrt-poor", "rows=1 hidden=64"},
+      {"ln-batch-path", "rows=2 hidden=64 values=ramp"},
+      {"ln-mean-kept", "rows=1 hidden=64 offset=1"},
+      {"ln-rms-centred", "rows=1 hidden=64 offset=1 norm=rms"},
+      {"ln-eps-default", "rows=1 hidden=64 epsilon=0.125"},
+      {"ln-strides-ignored", "rows=2 hidden=64 x_layout=padded_rows"},
+      {"ln-gamma-offset", "rows=1 hidden=64 gamma=near"},
+      {"ln-beta-first", "rows=1 hidden=64 gamma=normal beta=normal"},
+      {"ln-norm-rounded", "rows=1 hidden=64 gamma=normal dtype=f16"},
+      {"ln-residual-first-row", "rows=2 hidden=64 residual=like_x"},
+      {"ln-residual-twice", "rows=1 hidden=64 residual=like_x"},
+      {"ln-residual-after", "rows=1 hidden=64 residual=like_x"},
+      {"ln-sum-unrounded", "rows=1 hidden=64 residual=like_x dtype=f16"},
   };
   ASSERT_EQ(std::size(triggers), fault_kernels().size());
   for (const auto& [name, text] : triggers) {
@@ -129,10 +145,12 @@ TEST(LayerNormFaults, DifferFromTheirParentsWhereTheyAreWrong) {
     const KernelEntry* const parent = find_kernel(builtin_kernels(), fault->parent);
     ASSERT_NE(parent, nullptr) << name;
     const Problem p = problem_from_text(text);
-    const Tensor right = run(*parent, p, Policy(Format::f32)), wrong = run(*fault, p, Policy(Format::f32));
+    const Policy policy = attest::layer_norm::policy_for(p.dtype);
+    const Tensor right = run(*parent, p, policy), wrong = run(*fault, p, policy);
     double most = 0;
-    for (Index i = 0; i < p.hidden; ++i)
-      most = std::max(most, std::isfinite(wrong.at(0, i)) ? std::fabs(wrong.at(0, i) - right.at(0, i)) : 1e9);
+    for (Index r = 0; r < p.rows; ++r)
+      for (Index i = 0; i < p.hidden; ++i)
+        most = std::max(most, std::isfinite(wrong.at(r, i)) ? std::fabs(wrong.at(r, i) - right.at(r, i)) : 1e9);
     EXPECT_GT(most, 1e-4) << name;
   }
 }

@@ -201,8 +201,23 @@ TEST(LayerNormProbe, TellsPlantedDefectsInTheirRows) {
       {"ln-eps-outside", {"epsilon", "outside: root + epsilon"}},
       {"ln-tail", {"divisor", ""}},
       {"ln-policy-ignored", {"statistics (variance)", "f16"}},
+      {"ln-count-less-one", {"divisor", "n - 1"}},
+      {"ln-count-padded", {"mean, LayerNorm", ""}},
+      {"ln-mean-bf16", {"normalise", "bf16 or narrower"}},
+      {"ln-batch-path", {"statistics (mean)", ""}},
+      {"ln-mean-kept", {"mean, LayerNorm", "left where it is"}},
+      {"ln-rms-centred", {"mean, RMSNorm", ""}},
+      {"ln-eps-default", {"epsilon given", ""}},
+      {"ln-gamma-offset", {"factor", "1 + gamma"}},
+      {"ln-beta-first", {"beta", "added before gamma"}},
+      {"ln-residual-twice", {"residual", ""}},
+      {"ln-residual-after", {"residual", "added to the result"}},
   };
+  // The next test's; layouts and a second row's residual, which no probe asks; what differs where storage is narrower than f32 alone.
+  const std::set<std::string_view> untold{"ln-rsqrt-poor", "ln-strides-ignored", "ln-residual-first-row",
+                                          "ln-norm-rounded", "ln-sum-unrounded"};
   for (const KernelEntry& kernel : kernels::layer_norm::fault_kernels()) {
+    if (untold.contains(kernel.name)) continue;
     ASSERT_TRUE(rows_of_faults.contains(std::string(kernel.name))) << kernel.name;
     const auto& [stage, observed] = rows_of_faults.at(std::string(kernel.name));
     const Contract contract = kernel.contract(layer_norm::policy_for(Format::f32));

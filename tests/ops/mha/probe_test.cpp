@@ -204,9 +204,24 @@ TEST(MhaProbe, TellsPlantedDefectsInTheirRows) {
       {"mha-head-transpose", {"heads", "put together without their transpose"}},
       {"mha-gemm-f16", {"gemm (q)", "f16"}},
       {"mha-softmax-f16", {"softmax (exp)", ""}},
+      {"mha-scale-twice", {"scale given", "applied twice"}},
+      {"mha-scale-embed-dim", {"default scale", ""}},
+      {"mha-causal-corner", {"causal top left, lq < lk", "bottom right"}},
+      {"mha-mask-dropped", {"keys closed by keep", "taken all the same"}},
+      {"mha-kv-length-ignored", {"keys past the length", "taken all the same"}},
+      {"mha-last-token", {"keys closed by keep", ""}},
+      {"mha-out-bias-missing", {"b_out", "dropped"}},
+      {"mha-gqa-modulo", {"key head of query head h", ""}},
+      {"mha-out-gemm-f16", {"gemm (out)", "f16"}},
+      {"mha-heads-bf16", {"output", "bf16"}},
+      {"mha-batch-path", {"softmax (exp)", ""}},
   };
+  // Layouts, other samples, and heads and a w_out of which more than one column is not 0: no probe asks for them. A product stored twice
+  // differs where storage is narrower than f32 alone.
+  const std::set<std::string_view> untold{"mha-layout-misread", "mha-batch-leak", "mha-out-transposed",
+                                          "mha-heads-interleaved", "mha-bias-separate"};
   for (const BlockEntry& block : kernels::fault_blocks()) {
-    if (block.name == "mha-layout-misread") continue;  // of layouts, which no probe asks
+    if (untold.contains(block.name)) continue;
     ASSERT_TRUE(rows_of_faults.contains(std::string(block.name))) << block.name;
     const auto& [stage, observed] = rows_of_faults.at(std::string(block.name));
     const Contract contract = block.contract(policy_of(Format::f32));
