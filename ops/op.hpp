@@ -235,7 +235,7 @@ class Op {
   // Throws what materialising throws. `peer` may be null.
   [[nodiscard]] virtual std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject,
                                                      Subject* peer) const = 0;
-  // Guards, result class, exact laws, the policy bound, laws over several problems, statistical ones.
+  // Guards, result class, exact laws, the policy bound, laws over several problems, the statistical one.
   [[nodiscard]] virtual std::vector<Law> laws() const = 0;
   [[nodiscard]] virtual std::optional<std::string> not_applicable(const Law& law, const Problem& problem,
                                                                   const Contract& contract,

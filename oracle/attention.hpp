@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "core/contract.hpp"
@@ -19,11 +18,9 @@ namespace attest::oracle {
 class AttentionOracle final : public Oracle {
  public:
   // Keeps references to all three; cheap. `inputs` are the problem's, or have its shape.
-  // With directed rounding no error is taken for random: the statistical tiers are silent.
   AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs,
                   RoundingMode rounding = RoundingMode::nearest);
   // Of inputs that are known as intervals around `inputs`: enclosures hold whatever a conforming kernel makes of any of them.
-  // The statistical tiers are silent.
   AttentionOracle(const Contract& contract, const Problem& problem, const Inputs& inputs, const Radii& radii);
   ~AttentionOracle() override;
   AttentionOracle(const AttentionOracle&) = delete;
@@ -33,11 +30,9 @@ class AttentionOracle final : public Oracle {
   // of a row, then its lse. Fails with the first element that no conforming kernel could have returned; counts end there.
   // pass otherwise, or vacuous: "undetermined" if nothing could be judged, "wide" if every judged enclosure holds the
   // whole hull of its values. Counts.wide is all of judged for the latter and 0 for any other verdict.
-  // Fills in `statistics`, if given, for the rows judged; the verdict is the rigorous tier's, with or without.
-  Verdict judge(const Tensor& out, const Tensor& lse, Statistics* statistics = nullptr) override;
-  // The same without rows beside each other in lanes: what judge() must agree with, and with what it says of `statistics` to the
-  // last bit.
-  Verdict judge_row_by_row(const Tensor& out, const Tensor& lse, Statistics* statistics = nullptr);
+  Verdict judge(const Tensor& out, const Tensor& lse) override;
+  // The same without rows beside each other in lanes: what judge() must agree with.
+  Verdict judge_row_by_row(const Tensor& out, const Tensor& lse);
   // The same by the full formulas for every element: what judge() must agree with.
   Verdict judge_slowly(const Tensor& out, const Tensor& lse);
 
@@ -47,27 +42,17 @@ class AttentionOracle final : public Oracle {
   // with 0 where the sum of the weights may be infinite or every key lost. `undetermined` where nothing is known of it:
   // rows without keys, values or masked values that are not finite, and an empty row's value that is not fixed.
   Enclosure hull_enclosure(Index b, Index h, Index i, Index column) override;
-  // Tier two of an element of out.
-  StatisticalEnclosure statistical_enclosure(Index b, Index h, Index i, Index column, double lambda) override;
-  // T of tier three from the whole of s, over the elements of which s has a meaning, or `most` of them spread evenly. Slow:
-  // it takes a second look where T from the cheap part of s, which is larger, objects. 0 where there is no such element.
-  double slow_t(const Tensor& out, Index most = 4096) override;
-  double second_look(const Tensor& out, double limit) override;
-  // The least lambda whose enclosure, rounded to `tensor`, holds `got`: 0 at least, infinite above 2^20, NaN where the
-  // tier does not apply.
-  double lambda_needed(Index b, Index h, Index i, Index column, Format tensor, double got) override;
 
  private:
   // What the full formulas know: made where the quick levels leave something open.
   struct Full;
   Full& full();
-  Verdict judge(const Tensor& out, const Tensor& lse, Statistics* statistics, bool lanes);
+  Verdict judge(const Tensor& out, const Tensor& lse, bool lanes);
   bool surely_empty(const RowIndex& r);
   [[nodiscard]] bool head_known_finite(Index head) const noexcept;
 
   const Problem& problem_;
   Call call_;
-  bool has_statistics_;
   Index finite_head_ = -1;     // a key/value head known to hold finite values only
   bool heads_finite_ = false;  // whether all of them are known to
   std::unique_ptr<Full> full_;

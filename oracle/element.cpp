@@ -273,14 +273,6 @@ double Column::sum_of_products(const Row& row) const {
   return sum(products);
 }
 
-std::optional<double> Column::mean(const Call& call, Row& row, Index b, Index h, Index column) {
-  if (row.kind != RowKind::ordinary || looks_at_masked(call, row)) return {};
-  read(call, row, b, h, column);
-  const double largest = of_.max_abs / of_.unit;
-  if (!(largest < 1e200) || box_inside(call, row, largest) == nullptr) return {};
-  return sum_of_products(row) / of_.unit;
-}
-
 Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index column) {
   Enclosure out;
   if (fixed_by_row(call, row, out)) {

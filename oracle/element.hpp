@@ -1,5 +1,4 @@
 #pragma once
-#include <optional>
 #include <span>
 
 #include "oracle/attention.hpp"
@@ -18,17 +17,7 @@ class Column {
   // What AttentionOracle::hull_enclosure says.
   Enclosure hull(const Call& call, Row& row, Index b, Index h, Index column);
 
-  // Reads the values of an element of an ordinary row, and no more. False if one of them, or of those that masks hide, is not finite.
-  bool look_at(const Call& call, const Row& row, Index b, Index h, Index column) {
-    read(call, row, b, h, column);
-    return of_.finite && masked_finite_ && radius_.empty();
-  }
-
-  // The reference alone of an element, where its values tell that evaluate() finds a finite number to be judged. The bits are those of
-  // Enclosure::y. What does not look at the ends of the interval need not make them.
-  std::optional<double> mean(const Call& call, Row& row, Index b, Index h, Index column);
-
-  // Of the element last evaluated, or looked at: the attended values, in units of 1/unit(), padded to whole lanes.
+  // Of the element last evaluated: the attended values, in units of 1/unit(), padded to whole lanes.
   [[nodiscard]] std::span<const double> values() const noexcept { return {v_, static_cast<std::size_t>(padded_)}; }
   [[nodiscard]] const std::vector<double>& radii() const noexcept { return radius_; }  // empty where all are 0
   [[nodiscard]] double unit() const noexcept { return of_.unit; }

@@ -8,42 +8,6 @@
 
 namespace attest::oracle::products {
 
-// `with_largest`: the largest magnitude of a running sum too.
-template <bool with_largest, class L>
-ATTEST_LANE_FN void prefixes_in_lanes(const double* terms, Index n, const SeriesSums& to) {
-  L of_terms = fill<L>(0), most = of_terms, largest_of = of_terms;
-  for (Index at = 0; at < n; ++at) {
-    const L x = load<L>(terms + at * lane_count);
-    of_terms += x * x;
-  }
-  for (Index lanes = 1; lanes == 1 || lanes < n; lanes *= 2) {
-    // Forward and backward beside each other, since each is a chain of additions.
-    L of_sums = fill<L>(0), of_backward = of_sums;
-    for (Index lane = 0; lane < lanes; ++lane) {
-      L running = fill<L>(0), backward = running;
-      for (Index at = lane; at < n; at += lanes) {
-        running += load<L>(terms + at * lane_count);
-        backward += load<L>(terms + (n - 1 - at) * lane_count);
-        of_sums += running * running;
-        of_backward += backward * backward;
-        if constexpr (with_largest) largest_of = max(abs(running), max(abs(backward), largest_of));
-      }
-    }
-    most = max(of_backward, max(of_sums, most));
-  }
-  store(to.squares, of_terms);
-  store(to.prefix_squares, most);
-  if constexpr (with_largest) store(to.largest, largest_of);
-}
-
-template <class L>
-void Loops<L>::prefixes_of_eight(const double* terms, Index n, const SeriesSums& to) {
-  if (to.largest == nullptr)
-    prefixes_in_lanes<false, L>(terms, n, to);
-  else
-    prefixes_in_lanes<true, L>(terms, n, to);
-}
-
 template <class L>
 double Loops<L>::weights(const double* z, double z_max, double* p, Index keys) {
   L total = fill<L>(0);

@@ -83,40 +83,11 @@ std::uint8_t inside_means(const MeanRule& rule, const double* p, const double* l
                           Index keys, Index stride, const double* out) {
   return widest([&](auto loops) { return loops.inside_means(rule, p, lo, hi, v, keys, stride, out); });
 }
-double variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys) {
-  return widest([&](auto loops) { return loops.variances(rule, z, bias, variance, keys); });
-}
-SquareSums square_weights(const SquareRule& rule, const double* p, float* w, float* w2, Index keys) {
-  return widest([&](auto loops) { return loops.square_weights(rule, p, w, w2, keys); });
-}
-void squares(const double* v, double scale, float* scaled, float* squared, Index count) {
-  return widest([&](auto loops) { return loops.squares(v, scale, scaled, squared, count); });
-}
-void moments(const float* w, const float* w2, Index stride, Index rows, const float* v, const float* v2, Index keys,
-             Index columns, float* first, float* second, bool add) {
-  return widest(
-      [&](auto loops) { return loops.moments(w, w2, stride, rows, v, v2, keys, columns, first, second, add); });
-}
-SpreadSums spread(const SpreadRule& rule, const double* y, const float* first, const float* second, const double* out,
-                  Index columns, Index count, std::uint8_t* near) {
-  return widest([&](auto loops) { return loops.spread(rule, y, first, second, out, columns, count, near); });
-}
-bool near_by_mean(const NearRule& rule, const double* y, const double* out, Index columns, Index count,
-                  std::uint8_t* near) {
-  return widest([&](auto loops) { return loops.near_by_mean(rule, y, out, columns, count, near); });
-}
-void running_sums(const double* p, double scale, const double* v, Index keys, Index columns, const RunningSums& to,
-                  bool add) {
-  return widest([&](auto loops) { return loops.running_sums(p, scale, v, keys, columns, to, add); });
-}
 ShortTops short_scores(const ShortScoreRule& rule, const ShortLanes& rows) {
   return widest([&](auto loops) { return loops.short_scores(rule, rows); });
 }
 void judge_short(const ShortRule& rule, const ShortLanes& rows) {
   return widest([&](auto loops) { return loops.judge_short(rule, rows); });
-}
-void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to) {
-  return widest([&](auto loops) { return loops.prefixes_of_eight(terms, n, to); });
 }
 double weights(const double* z, double z_max, double* p, Index keys) {
   return widest([&](auto loops) { return loops.weights(z, z_max, p, keys); });

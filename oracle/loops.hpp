@@ -36,20 +36,8 @@ struct Loops {
                                  const double* v, Index keys, Index stride, const double* y, const double* out);
   static std::uint8_t inside_means(const MeanRule& rule, const double* p, const double* lo, const double* hi,
                                    const double* v, Index keys, Index stride, const double* out);
-  static double variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys);
-  static SquareSums square_weights(const SquareRule& rule, const double* p, float* w, float* w2, Index keys);
-  static void squares(const double* v, double scale, float* scaled, float* squared, Index count);
-  static void moments(const float* w, const float* w2, Index stride, Index rows, const float* v, const float* v2,
-                      Index keys, Index columns, float* first, float* second, bool add);
-  static SpreadSums spread(const SpreadRule& rule, const double* y, const float* first, const float* second,
-                           const double* out, Index columns, Index count, std::uint8_t* near);
-  static bool near_by_mean(const NearRule& rule, const double* y, const double* out, Index columns, Index count,
-                           std::uint8_t* near);
-  static void running_sums(const double* p, double scale, const double* v, Index keys, Index columns,
-                           const RunningSums& to, bool add);
   static ShortTops short_scores(const ShortScoreRule& rule, const ShortLanes& rows);
   static void judge_short(const ShortRule& rule, const ShortLanes& rows);
-  static void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to);
   static double weights(const double* z, double z_max, double* p, Index keys);
   static EndSums ends(const EndRule& rule, const double* z, const double* widths, double* lo, double* hi, Index keys);
   static double extreme_mean(const double* lo, const double* hi, const double* values, Index keys, double y,

@@ -2,8 +2,6 @@
 #include "oracle/decode_loops.hpp"
 #include "oracle/full_loops.hpp"
 #include "oracle/products_loops.hpp"
-#include "oracle/running_loops.hpp"
 #include "oracle/short_loops.hpp"
-#include "oracle/spread_loops.hpp"
 
 template struct attest::oracle::products::Loops<attest::oracle::Pack<double, 8>>;

@@ -58,7 +58,6 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
     : ScoreNumbers(kept),
       WeightNumbers(kept),
       OutputNumbers(kept),
-      VarianceNumbers(kept),
       arithmetic(kept.arithmetic),
       d(static_cast<double>(dimension)),
       scale(sigma),
@@ -67,16 +66,15 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
       softcap(cap) {
   const bool folds_root = arithmetic.fold_sqrt && sigma > 0;
   const double of_scale = folds_root ? e_root : e_scale;
-  scale_underflow = scale_magnitude > 0 ? std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
-  relative_scale = scale_magnitude > 0 ? of_scale + scale_underflow : 0;
+  // Of the scale, or of what it multiplies, where that is subnormal: relative to the scale.
+  const double underflow = scale_magnitude > 0 ? std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
+  relative_scale = scale_magnitude > 0 ? of_scale + underflow : 0;
   const Policy& policy = contract.policy;
   const Format storage = policy[Stage::storage], operand = policy[Stage::operand], scaling = policy[Stage::scale];
-  scaled_queries = arithmetic.fold_q || folds_root;
-  scaled_keys = arithmetic.fold_k || folds_root;
+  const bool scaled_queries = arithmetic.fold_q || folds_root, scaled_keys = arithmetic.fold_k || folds_root;
   const bool folds = scaled_queries || scaled_keys;
   const int operand_bits = std::min(precision(operand), precision(storage));
   const int scaled_bits = narrower(operand, storage) ? operand_bits : std::max(operand_bits, precision(scaling));
-  inexact_qk = (folds ? scaled_bits : operand_bits) + operand_bits > precision(policy[Stage::qk]);
   eta_products = (flush ? 2 : 1) * d * eta_acc;
   e_acc = sums_linearly() ? d * u_acc * (1 + u_acc) : compounded(d, u_acc);
   if (arithmetic.mma) {
@@ -101,8 +99,7 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
   if (folds && eta_of_entering > 0) {
     // A power of two leaves the significand as it is; so does its root, if that is one.
     const bool exact = !exp2 && is_power_of_two(scale_magnitude) && (!folds_root || is_power_of_two(std::sqrt(sigma)));
-    u_entered = exact ? 0 : u_entering;
-    e_entering = compounded(folds_root ? 2 : 1, u_entered);
+    e_entering = compounded(folds_root ? 2 : 1, exact ? 0 : u_entering);
     eta_entering = eta_of_entering * (mu > 1 ? std::sqrt(mu) : 1) * (1 + u_entering);
   }
   const double factor = scale_magnitude * unit;
@@ -202,7 +199,6 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   entering_overflow = std::min(overflow_scale, overflow_operand) / (1 + compounded(4, u_scale));
   const int weight_bits = std::min(precision(weights), precision(operand));
   const int value_bits = std::min(precision(operand), precision(storage));
-  inexact_pv = weight_bits + value_bits > precision(pv);
   if (arithmetic.mma) {
     pv_sums = BlockSums(*arithmetic.mma, pv, weight_bits + value_bits - 2, of.u(pv), !arithmetic.mma->only);
     weight_sums = BlockSums(*arithmetic.mma, softmax, weight_bits - 1, of.u(softmax), true);
@@ -239,23 +235,9 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   eps1 = std::max(eps_lazy, pv_narrower ? eta_pv * exp_lazy : 0);
   eta_final = pv_narrower ? eta_pv : eta_softmax;
 
-  const auto square = [](double x) { return x * x; };
-  of_acc = square(u_acc) / 3;
-  scalings = narrower(scaling, acc) ? 2 : 1;
-  of_score = (square(u_score) + scalings * square(u_scale)) / 3;
   // A bias that is brought to the unit of log2 e; and that factor of the scale, unless e_scale has it: it moves a score by no
   // more than so much of the bias and of their sum.
   u_brought = u_score + (narrower(scaling, softmax) ? 1 : 3) * u_scale;
-  shared_scalings = exp2 && narrower(scaling, softmax) ? 3 : 1;
-  of_stored = 2 * square(u_score) / 3;
-  of_argument = square(u_softmax) * (1 + a1) / 3;
-  of_exp = 4 * square(c_exp) / 3;
-  of_below = a3 / 3;
-  of_pv = square(u_pv) / 3;
-  of_sum = square(u_softmax) / 3;
-  of_final = square(c_div * u_final);
-  inverse_unit2 = 1 / square(u_softmax);
-  one_sided_exp = arithmetic.exp_rel ? *arithmetic.exp_rel : std::max(0.0, 2 * arithmetic.exp_ulp - 1) * u_softmax;
 }
 
 double Numbers::rescalings(double n, double lk, double records) const {
@@ -280,12 +262,6 @@ double Numbers::with_merges(double t, double n, double z_top) const {
     t += splits(n) * u_softmax;
   }
   return t;
-}
-
-double Numbers::one_sided_merges(double n) const {
-  double off = arithmetic.lse_merge == LseMerge::chain ? splits(n) * 2 * u_final * division_excess() : 0;
-  if (merges && arithmetic.merge_weights == MergeWeights::lse) off += merges_in_turn(n) * 2 * one_sided_exp;
-  return off;
 }
 
 double Numbers::shared_rounding(double n, double blocks, double r, double z_top) const {

@@ -82,24 +82,15 @@ struct OutputNumbers {
   bool weights_round, pv_narrower, merges, flush;
   // Rounding a number w to a format that holds 1 moves it by |1 - w| at most; rounding that to another by twice as much.
   double per_unit_weight;
-  bool inexact_pv;                 // the product of two operands may not fit the accumulator
   BlockSums pv_sums, weight_sums;  // of weights and values, and of weights alone
   double smallest_weight_factor;   // the smallest normal number of what enters the second product
   Format output;
   RoundingMode rounding;
 };
-// Parts of variances of section 7.
-struct VarianceNumbers {
-  double of_acc, of_score, of_stored, of_argument, of_exp, of_below, of_pv, of_sum, of_final;
-  double scalings;         // roundings of a score to the scale's format: converted, then multiplied
-  double shared_scalings;  // of the scale, which all keys share: itself, log2 e and their product
-  double inverse_unit2;    // 1/u^2 of softmax: a power of two
-  double one_sided_exp;    // how far off an exp may be one way, beyond the rounding of its result, relatively
-};
 
 // And what depends on D, the scale and the softcap too. The former are kept, per thread, for the next problem under the
 // same contract.
-struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
+struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers {
   Numbers(const Contract& contract, Index dimension, double sigma, double cap,
           RoundingMode rounding = RoundingMode::nearest);
 
@@ -108,7 +99,6 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   bool has_bias = false;     // the call adds one, be it 0
   double u_bias = 0;         // rounding of the bias itself, where its type is wider than the score's
   double smallest_bias = 0;  // smaller ones may be flushed as they are read
-  double scale_underflow;    // of the scale, or of what it multiplies, where that is subnormal: relative to the scale
   double e_acc, e_acc_overflow, relative_scale, folded_eta, raw_overflow, operand_mu;
   double unit;         // of a score where overflow counts: log2 e, if exp2's factor may be folded in with the scale
   double overflow_mu;  // max(1, |scale| unit)
@@ -116,24 +106,17 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   // A q or k that carries the scale is rounded to the operand's format as it enters the product: relative to a score, and of
   // each of their elements. 0 where that loses nothing.
   double e_entering = 0, eta_entering = 0;
-  double u_entered = 0;                 // of one element
   double query_overflow, key_overflow;  // magnitudes from which q, or k, may be infinite once the scale is folded in
   double eta_products;                  // of the D products, which may underflow one by one or, in blocks, be cut
   double eta_aligned = 0;  // of blocks whose exponents are those of subnormal factors, times the largest other factor
-  double smallest_factor = 0;        // the smallest normal number of what enters the first product
-  bool scaled_queries, scaled_keys;  // the scale may be folded into them
-  bool inexact_qk;                   // as inexact_pv
-  double most_blocks = infinity;     // of keys, in any split of a row
-  bool exact_scores = false;         // no computed score of this call is rounded; a3 may be 0 then
+  double smallest_factor = 0;     // the smallest normal number of what enters the first product
+  double most_blocks = infinity;  // of keys, in any split of a row
+  bool exact_scores = false;      // no computed score of this call is rounded; a3 may be 0 then
 
   // R: the most rescalings, for n keys out of lk of which `records` may set a new running maximum.
   [[nodiscard]] double rescalings(double n, double lk, double records) const;
   [[nodiscard]] double splits(double n) const {
     return arithmetic.splits_max ? static_cast<double>(*arithmetic.splits_max) : n;
-  }
-  // Of section 7, times the square of a bias: the variance of rounding it, and of bringing it to the unit of log2 e.
-  [[nodiscard]] double of_bias() const {
-    return (u_bias * u_bias + (u_bias_unit > 0 ? u_score * u_score + u_scale * u_scale : 0)) / 3;
   }
   // In how many quotients of splits one result of a row may err, one after the other or all together: each of a chain.
   [[nodiscard]] double split_quotients(double n) const {
@@ -141,11 +124,6 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   }
   // How many eta a quotient that underflows may be off by, beyond one: its ulps are those of subnormals.
   [[nodiscard]] double division_excess() const { return std::max(0.0, c_div - 1); }
-  // What a weight that is divided first may be off by among subnormals.
-  [[nodiscard]] double eta_quotient() const { return (1 + division_excess()) * eta_softmax; }
-  // By what the square of a division's largest error is divided to make its variance: a rounding's is a third. A poor division
-  // may err by all that it may, this way for one key and that way for the next, and makes no noise.
-  [[nodiscard]] double division_noise() const { return c_div > 1 ? 1 : 3; }
   // What a rescaling may wrongly take of a weight or leave of it, where the shift of its own block may make it too large by so
   // many nats; it is not infinite.
   [[nodiscard]] double wrongly_rescaled(double overshoot) const {
@@ -205,16 +183,14 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers, VarianceNumbers {
   [[nodiscard]] bool weights_lose_least(double n) const { return loses_least(n) && !weight_sums.any(); }
   // N of section 4.
   [[nodiscard]] double shared_rounding(double n, double blocks, double r, double z_top) const;
-  // Whether with_merges() adds anything.
+  // Whether chains of merges, or merges without a division, add to that.
   [[nodiscard]] bool merges_widen() const {
     return arithmetic.lse_merge == LseMerge::chain || (merges && arithmetic.merge_weights == MergeWeights::lse);
   }
-  // The part of N that chains of merges, and merges without a division, add to t.
-  [[nodiscard]] double with_merges(double t, double n, double z_top) const;
-  // The part of that which may point one way, beyond what roundings do: of exps and of poor divisions.
-  [[nodiscard]] double one_sided_merges(double n) const;
 
  private:
+  // The part of N that chains of merges, and merges without a division, add to t.
+  [[nodiscard]] double with_merges(double t, double n, double z_top) const;
   // How many merges there may be one after the other.
   [[nodiscard]] double merges_in_turn(double n) const {
     return arithmetic.lse_merge == LseMerge::chain ? splits(n) - 1 : 1;

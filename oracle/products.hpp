@@ -10,9 +10,9 @@ void scores(const double* q, Index q_stride, Index rows, const double* kt, Index
             double* s, Index s_stride);
 double largest_absolute_score(const double* q, const double* kt, Index kt_stride, Index d, Index keys);
 
-// Over columns: the largest sum of squares, the largest square, and a total that is finite only if every element is.
+// Over columns: the largest sum of squares, and a total that is finite only if every element is.
 struct SquareExtent {
-  double largest, largest_element, total;
+  double largest, total;
 };
 SquareExtent square_sums(const double* a, Index stride, Index rows, Index columns);
 // The largest magnitude, and the sum of magnitudes.
@@ -102,83 +102,7 @@ struct MeanRule {
 std::uint8_t inside_means(const MeanRule& rule, const double* p, const double* lo, const double* hi, const double* v,
                           Index keys, Index stride, const double* out);
 
-// What follows serves the statistical tiers: lower bounds of s (docs/bounds.md, "Tiers two and three"), in float32 and in
-// units of u^2.
-
-// The variance of ln of each key's weight: constant + per_s s^2 + per_z z^2 + per_below (zmax - z)^2 + per_bias bias^2,
-// with s = z - bias. `bias` may be null.
-struct VarianceRule {
-  double z_max, constant, per_s, per_z, per_below, per_bias;
-};
-// Returns the largest among keys that count.
-double variances(const VarianceRule& rule, const double* z, const double* bias, float* variance, Index keys);
-
-// w becomes p^2 variance; w2 is that and p^2 times `every`, or times `rounded` from `least` on.
-struct SquareRule {
-  double every, rounded, least;
-};
-struct SquareSums {
-  double w, p2;
-  bool hides;  // whether a weight that counts for nothing has a variance that float32 does not hold
-};
-SquareSums square_weights(const SquareRule& rule, const double* p, float* w, float* w2, Index keys);
-
-// Values times `scale`, and their squares.
-void squares(const double* v, double scale, float* scaled, float* squared, Index count);
-// first[r] (+)= w[r] v, second[r] (+)= w2[r] v^2, for rows <= 4.
-void moments(const float* w, const float* w2, Index stride, Index rows, const float* v, const float* v2, Index keys,
-             Index columns, float* first, float* second, bool add);
-
-struct SpreadRule {
-  double inverse_mass, scale;  // of p, and of the values in the moments
-  double unit2, weight_sum;    // u^2, sum w
-  double epsilon, underflow;   // the relative and the absolute error of the moments
-  double per_mean2, absolute;  // s^2 = x2 + per_mean2 y^2 + absolute^2
-  double unit, gap, tiny;      // u of the output format, of its rounding (0: none), half its smallest subnormal
-  double floor;                // what weights that underflow may move, of the largest value
-  double limit;                // an element is near where its error is at most limit s
-};
-struct SpreadSums {
-  // Sum of error^2 / (s^2 + floor^2 + halfulp^2 / 3) over the finite ones of the first `count` columns whose s^2 float32
-  // may have halved at most, and their number.
-  double squares = 0, finite = 0;
-  double largest = 0;  // (error - half the gap) / s of the near ones
-  bool all_near = false;
-};
-// y is the mean. Bit c of near[c / 8] is set where out[c] lies within limit s of it.
-SpreadSums spread(const SpreadRule& rule, const double* y, const float* first, const float* second, const double* out,
-                  Index columns, Index count, std::uint8_t* near);
-
-// The same question by the term of s that y alone decides.
-struct NearRule {
-  double scale;                // of the values
-  double per_mean2, absolute;  // the square of the limit: per_mean2 y^2 + absolute
-  double gap, tiny;            // as above
-};
-// Sets near as spread() does. Returns whether every one of the first `count` columns is near.
-bool near_by_mean(const NearRule& rule, const double* y, const double* out, Index columns, Index count,
-                  std::uint8_t* near);
-
-// Of the sum of the terms scale p v over the keys whose p is not 0, in their order, column by column.
-struct RunningSums {
-  double* total;
-  double *sums, *squares;  // the sum of the running sums, and of their squares
-  double* terms;           // the sum of the squares of the terms
-  double *least, *most;    // of the terms
-  double* count;           // terms above least_term
-  static constexpr double least_term = 0x1p-800;
-  static constexpr Index arrays = 7;
-};
-// `add`: goes on where the keys before ended.
-void running_sums(const double* p, double scale, const double* v, Index keys, Index columns, const RunningSums& to,
-                  bool add);
-
-// Of the full formulas. Of eight series of n terms, terms[at * 8 + k] the k-th's, what Prefixes (series.hpp) has: eight numbers each;
-// the largest running sums are not looked for where `largest` is null.
-struct SeriesSums {
-  double *squares, *prefix_squares, *largest;
-};
-void prefixes_of_eight(const double* terms, Index n, const SeriesSums& to);
+// Of the full formulas.
 // p = e^(z - z_max), and their sum.
 double weights(const double* z, double z_max, double* p, Index keys);
 // The ends of a box of weights: lo, hi = e^(z - z_max - log_unit -+ (width + extra)), hi of no more than e^600; and their sums.

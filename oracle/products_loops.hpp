@@ -73,18 +73,17 @@ double Loops<L>::largest_absolute_score(const double* q, const double* kt, Index
 
 template <class L>
 SquareExtent Loops<L>::square_sums(const double* a, Index stride, Index rows, Index columns) {
-  L top = fill<L>(0), total = top, element = top;
+  L top = fill<L>(0), total = top;
   for (Index j = 0; j < columns; j += lane_count) {
     L squares = fill<L>(0);
     for (Index c = 0; c < rows; ++c) {
-      const L x = load<L>(a + c * stride + j), square = x * x;
-      squares += square;
-      element = max(element, square);
+      const L x = load<L>(a + c * stride + j);
+      squares += x * x;
     }
     top = max(top, squares);
     total += squares;
   }
-  return SquareExtent{largest(top), largest(element), sum(total)};
+  return SquareExtent{largest(top), sum(total)};
 }
 
 template <class L>

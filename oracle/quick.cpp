@@ -17,10 +17,9 @@ constexpr Index resident_doubles = 1 << 20, gathered_doubles = 1 << 17;
 
 }  // namespace
 
-Quick::Quick(const Call& call, Format out_format, Spreads spreads)
+Quick::Quick(const Call& call, Format out_format)
     : call_(call),
       format_(out_format),
-      spreads_(spreads),
       root_d_(std::sqrt(call.numbers.d)),
       scratch_(Scratch::of_thread()),
       rows_(scratch_.rows.data()) {
@@ -49,8 +48,6 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
   constexpr Index most_scores = Index{1} << 22;
   max_rows_ = std::min(most_rows, std::max<Index>(1, call.group * call.rows));
   if (max_rows_ * stride_ > most_scores) max_rows_ = std::max<Index>(1, most_scores / stride_);
-  near_first_ = spreads_ == Spreads::near && tiles_ == 1 && call.d > 0;
-  at_once_ = spreads_ != Spreads::none && !near_first_ && call.d > 0;
   place_buffers();
   score_rule_ = {m.scale,
                  m.softcap,
@@ -61,18 +58,14 @@ Quick::Quick(const Call& call, Format out_format, Spreads spreads)
                  m.u_bias,
                  m.u_softmax};
   if (m.exact_scores) score_rule_ = {m.scale, m.softcap, m.softcap_before_bias, 0, 0, 0, 0, 0};
-  if (at_once_) prepare_spreads();
 }
 
 void Quick::average(std::span<const RowIndex> rows) {
   const auto count = static_cast<Index>(rows.size());
-  rows_loaded_ = count;
-  looked_ = false;
   if (rows[0].b != b_ || call_.kv_head(rows[0].h) != kv_) {
     b_ = rows[0].b;
     kv_ = call_.kv_head(rows[0].h);
     keys_tile_ = values_tile_ = -1;
-    value_scale_known_ = false;
   }
   load_queries(rows);
   for (Index tile = 0; tile < tiles_; ++tile) {
@@ -80,15 +73,14 @@ void Quick::average(std::span<const RowIndex> rows) {
     const Index keys = padded(tile_size(tile));
     for (Index n = 0; n < count; n += 4)
       products::scores(q_ + n * d_stride_, d_stride_, std::min<Index>(4, count - n), kt_, kt_stride_, call_.d, keys,
-                       z_ + n * stride_ + tile * tile_keys_, stride_);
+                       p_ + n * stride_ + tile * tile_keys_, stride_);
   }
   // One bound for all rows, where it is small.
-  top_ = largest_score(top_norm_ * k_.norm * (1 + 1e-9), top_norm_, 0, k_.norm);
+  top_ = largest_score(top_norm_ * k_norm_ * (1 + 1e-9), top_norm_, 0, k_norm_);
   one_top_ = !call_.has_bias && !top_.overflow() && top_.e < 1e-3;
   // Step by step for all rows: a processor has the next row to work on while the sums of one are folded.
   for (Index n = 0; n < count; ++n) score(n);
   for (Index n = 0; n < count; ++n) weigh(n);
-  for (Index n = 0; n < count && at_once_; ++n) square_row(n);
 
   for (Index tile = 0; tile < tiles_; ++tile) {
     load_values(tile);
@@ -96,7 +88,6 @@ void Quick::average(std::span<const RowIndex> rows) {
     for (Index n = 0; n < count; n += 4)
       products::values(p_ + n * stride_ + at, m_ + n * stride_ + at, stride_, std::min<Index>(4, count - n), v_, keys,
                        columns_, y_ + n * columns_, reach_ + n * columns_, tile > 0);
-    if (at_once_) add_moments(count, tile);
   }
 }
 
@@ -114,10 +105,6 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
   const auto count = static_cast<Index>(rows.size());
   read_rows(out, rows, call_.dv, got_, columns_);
   for (Index n = 0; n < count; ++n) accept(n, got_ + n * columns_);
-  for (Index n = 0; n < count && at_once_; ++n) measure(n, got_ + n * columns_);
-  for (Index n = 0; n < count && spreads_ != Spreads::none && !near_first_; ++n)
-    if (State& row = row_at(n); row.bounded && !row.has_near) row.near_by_mean = near_by_mean_of(n);
-  if (near_first_ && !near_by_mean(count)) look_closer(count);
   for (Index n = 0; n < count && attest_present(&lse); ++n) accept_lse(n, lse);
 }
 
@@ -125,7 +112,7 @@ void Quick::load(std::span<const RowIndex> rows, const attest_tensor& out, const
 void Quick::score(Index n) {
   State& row = row_at(n);
   const Numbers& m = call_.numbers;
-  double *z = z_ + n * stride_, *e = d_ + n * stride_;
+  double *z = p_ + n * stride_, *e = d_ + n * stride_;
   const RowIndex& at = row.at;
 
   const double* bias = nullptr;
@@ -160,7 +147,7 @@ void Quick::score(Index n) {
   const bool bias_is_number = bias == nullptr || std::none_of(bias, bias + call_.keys, [](double x) { return x != x; });
   // What a bias of -inf excludes must not overflow: section 5.
   if (row.n == 0 && bias != nullptr && k_finite_ && bias_is_number && row.q_norm < infinity && !row.empty)
-    row.closed_by_bias = !largest_score(row.q_norm * k_.norm * (1 + 1e-9), row.q_norm, 0, k_.norm).overflow();
+    row.closed_by_bias = !largest_score(row.q_norm * k_norm_ * (1 + 1e-9), row.q_norm, 0, k_norm_).overflow();
   if (row.n > 0 && k_finite_ && bias_is_number && std::fabs(row.z_max) < infinity) {
     // A bias of -inf under a final softcap is a score of its own: left to the full formulas.
     const bool odd = bias != nullptr && m.softcap > 0 && !m.softcap_before_bias;
@@ -168,14 +155,13 @@ void Quick::score(Index n) {
         bias == nullptr ? 0 : products::largest_bias_above(z, bias, row.z_max - m.near - 180, stride_);
     if (!odd && one_top_) row.bounded = bound_by_top(row, n);
     if (!odd && !row.bounded) {
-      row.bounded = bound(row, largest_score(row.q_norm * k_.norm * (1 + 1e-9), row.q_norm, top_bias, k_.norm));
+      row.bounded = bound(row, largest_score(row.q_norm * k_norm_ * (1 + 1e-9), row.q_norm, top_bias, k_norm_));
       if (!row.bounded && tiles_ == 1)
         row.bounded = bound(row, largest_score((1 + 1e-9) * products::largest_absolute_score(
                                                                 q_ + n * d_stride_, kt_, kt_stride_, call_.d, stride_),
-                                               row.q_norm, top_bias, k_.norm));
+                                               row.q_norm, top_bias, k_norm_));
     }
   }
-  if (row.bounded && at_once_) vary(row, n, z, bias);
 }
 
 const Quick::ForCount& Quick::for_count(double n) {
@@ -194,13 +180,11 @@ const Quick::ForCount& Quick::for_count(double n) {
   f.ln_most = ln_most(n);
   f.every_exp = (2 + f.r) * m.ln_exp;
   f.every_exp_most = (2 + f.r_most) * m.ln_exp;
-  f.root_n = std::sqrt(n);
   f.blocks = m.blocks(n);
   f.sums_most = m.loss_of_weights(n, f.blocks, f.r_most);
   f.coarse = m.sums_are_coarse(n);
   f.t = m.shared_rounding(n, f.blocks, f.r, 0);
   f.g = m.ln_loss_of_weights(n, f.blocks, f.r) + 3 * m.c_div * m.u_final;
-  if (spreads_ != Spreads::none) prepare_spreads(f);
   for_count_ = &f;
   return f;
 }
@@ -272,7 +256,7 @@ void Quick::weigh(Index n) {
   double light = 0;
   if (values_lose_least || weights_lose_least) {
     const double share = std::max(m.u_pv, m.u_softmax) * row.n * (1 + 1e-6);
-    const Index heavy = products::count_from(z_ + n * stride_, row.z_max + std::log(share), stride_);
+    const Index heavy = products::count_from(p, row.z_max + std::log(share), stride_);
     light = row.n - static_cast<double>(std::max<Index>(1, heavy));
   }
   // ln(1 + n u) - ln(1 + m u) is at most (n - m) u / (1 + m u).
@@ -289,7 +273,7 @@ void Quick::weigh(Index n) {
   }
   const products::WeightRule rule{row.z_max, m.u_softmax, m.a1, f.a2, m.a3,  m.lazy + f.ln_least + 1,
                                   m.lazy,    constant,    cap,  t,    moving};
-  const products::WeightSums sums = products::weigh(rule, z_ + n * stride_, p, d_ + n * stride_, weights, stride_);
+  const products::WeightSums sums = products::weigh(rule, p, p, d_ + n * stride_, weights, stride_);
   if (spared_ > 0) weights[std::max_element(p, p + stride_) - p] -= spared_;  // where p is 1
   row.mass = sums.mass;
   row.gain = moving > 0 ? sums.gain / moving : 0;
@@ -313,7 +297,7 @@ void Quick::accept(Index n, const double* got) {
   State& row = row_at(n);
   std::uint8_t* bits = bits_ + n * groups_;
   if (!row.bounded || !v_finite_ || !(v_top_ < 1e200)) {
-    row.bounded = row.has_near = row.has_spread = false;
+    row.bounded = false;
     std::fill_n(bits, groups_, std::uint8_t{0});
     return;
   }
@@ -386,19 +370,6 @@ void Quick::accept_means(Index n, const Weights& weights) {
   std::uint8_t* const bits = bits_ + n * groups_;
   inside_means(n, weights, bits);
   row_at(n).all = all_set(bits);
-}
-
-bool Quick::find_near_by_means(Index n, const Weights& weights) {
-  std::uint8_t* const near = near_ + n * groups_;
-  if (!has_near(n)) std::fill_n(near, groups_, std::uint8_t{0});
-  const auto count = [&] {
-    Index found = 0;
-    for (Index c = 0; c < call_.dv; ++c) found += is_near(n, c) ? 1 : 0;
-    return found;
-  };
-  const Index before = count();
-  inside_means(n, weights, near);
-  return count() > before;
 }
 
 bool Quick::proves_not_wide(Index n) const {

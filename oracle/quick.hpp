@@ -14,9 +14,7 @@ namespace attest::oracle {
 // never reject; what is not accepted goes to the full formulas, so that their own rounding cannot change a verdict.
 class Quick {
  public:
-  // What is asked about the statistical tiers, if the contract has any: nothing; which elements are near; and T.
-  enum class Spreads : std::uint8_t { none, near, near_and_t };
-  Quick(const Call& call, Format out_format, Spreads spreads = Spreads::none);
+  Quick(const Call& call, Format out_format);
 
   // Takes in up to max_rows() rows that read one key/value head. The views are those of a Tensor, whose guards may be read.
   void load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse);
@@ -50,43 +48,17 @@ class Quick {
   // That masks, or a bias of -inf, leave no key to the n-th row, whose query is finite and whose excluded scores are. False proves
   // nothing.
   [[nodiscard]] bool is_empty(Index n) const noexcept { return rows_[n].empty || rows_[n].closed_by_bias; }
-  // That masks alone do.
-  [[nodiscard]] bool is_masked(Index n) const noexcept { return rows_[n].empty; }
-  // Of the n-th row, if it `has_near`: bits of the elements that need a lambda of at most near_lambda. If it `has_spread`, which T
-  // takes up, its share of T too, and the largest lambda that a near element may need.
-  [[nodiscard]] bool has_near(Index n) const noexcept { return rows_[n].has_near; }
-  [[nodiscard]] bool has_spread(Index n) const noexcept { return rows_[n].has_spread; }
-  // Of any other row: that no element needs more than near_lambda, by its mean alone. False proves nothing.
-  [[nodiscard]] bool is_near_by_mean(Index n) const noexcept { return rows_[n].near_by_mean; }
-  // What its row adds to Statistics::weights.
-  [[nodiscard]] double weights(Index n) const noexcept { return rows_[n].weights; }
-  [[nodiscard]] const products::SpreadSums& spread(Index n) const noexcept { return rows_[n].sums; }
-  [[nodiscard]] bool is_near(Index n, Index column) const noexcept {
-    return (near_[n * groups_ + column / 8] >> (column % 8) & 1) != 0;
-  }
-  // A closer look at the rows of the last load(), or average(): what the sums of weighted values surely meet in their order of
-  // keys, which no moment says, for rows that have_spread. After a load(), elements found near by it are near from then on.
-  void look_at_sums();
-  // What it found: a lower bound of s^2, in units of 1/sums_scale()^2. Infinite or NaN where a sum is.
-  [[nodiscard]] double sums_variance(Index n, Index column) const noexcept;
-  [[nodiscard]] double sums_scale() const noexcept { return value_scale_; }
-  void find_near_by_sums(Index n);
-  // Whether T by the whole of s surely counts the elements of row n that are finite.
-  [[nodiscard]] bool takes_part(Index n) const noexcept { return rows_[n].has_spread && rows_[n].takes_part; }
   // A row by weights that somebody else knows: p, whose sum is 1, of its attended `keys`, and the ends of a box around them, times a
   // constant.
   struct Weights {
     std::span<const Index> keys;
     std::span<const double> p, lo, hi;
   };
-  // Whether the next two may be asked of the rows of the last load(); and what no value of theirs exceeds.
+  // Whether the next may be asked of the rows of the last load(); and what no value of theirs exceeds.
   [[nodiscard]] bool holds_values() const noexcept { return tiles_ == 1 && v_finite_ && v_top_ < 1e200; }
   [[nodiscard]] double largest_value() const noexcept { return v_top_; }
   // Accepts elements that surely lie between means over the box once these are rounded: that such means are inside is the caller's word.
   void accept_means(Index n, const Weights& weights);
-  // Likewise makes elements near, beside those that are where the row `has_near`. Whether any but those are.
-  bool find_near_by_means(Index n, const Weights& weights);
-  static constexpr double near_lambda = Statistics::near_lambda;
   static constexpr Index most_rows = 16;
 
   // Whether some accepted element of row n is proven to have an enclosure that leaves out part of its hull.
@@ -97,63 +69,26 @@ class Quick {
   // What depends on the number of keys alone: mostly the same for all rows.
   struct ForCount {
     double n, r, r_most, blocks, a2, wrong_shift, ln_least, ln_most;  // R, least and most; of ln n
-    double every_exp, every_exp_most, root_n;
+    double every_exp, every_exp_most;
     double t, g;       // of section 4; t but for what merges add that depends on the scores
     double sums_most;  // ln of what the sum of the weights may lose, with r_most
     bool coarse;       // Numbers::sums_are_coarse()
-    // Of section 7: what each term of a sum adds, with its weight and v of 1, as it is and with the weight rounded; what y^2
-    // scales, whatever the weights.
-    double every, rounded, per_mean2;
   };
-  // One row. What is not said until it is `bounded`, or `has_near`, is left from a row of another load() before that.
+  // One row. What is not said until it is `bounded` is left from a row of another load() before that.
   struct State {
     RowIndex at;
-    bool bounded, all, lse, has_near, has_spread, empty;
+    bool bounded, all, lse, empty;
     bool by_top;  // bounded by top_
-    bool near_by_mean, closed_by_bias;
-    bool takes_part;              // see takes_part(), once look_at_sums() was asked
-    double q_norm, q_top;         // of the query: its Euclidean norm, at least, and its largest magnitude
-    double n, z_max, mass, gain;  // keys, zmax, sum p, sum p (1 - e^-d)
-    double weights;               // that count, as Statistics has them
-    double added, weights_alike;  // keys whose p is not 0, and the least coherence of p: once look_at_sums() was asked
+    bool closed_by_bias;
+    double q_norm;                  // of the query, at least: its Euclidean norm
+    double n, z_max, mass, gain;    // keys, zmax, sum p, sum p (1 - e^-d)
     double e_most, d_most, z_most;  // upper bounds of e, d, |z| + e
     const ForCount* f;              // of n
     products::AcceptRule accept;
-    products::SpreadRule spread;
-    products::SpreadSums sums;
   };
   State& row_at(Index n) { return rows_[n]; }
-  // The largest norm of a key, at least, and the largest square of an element.
-  struct KeyExtent {
-    double norm, top2;
-  };
   void place_buffers();
   const ForCount& for_count(double n);
-  // Lower bounds of section 7, per row and per problem.
-  void prepare_spreads();
-  void prepare_spreads(ForCount& f) const;
-  void vary(State& row, Index n, const double* z, const double* bias);
-  [[nodiscard]] double largest_tau(const State& row, double variance, const KeyExtent& k) const;
-  // Of s^2, less than what y^2 scales, and the root of less than what remains for y = 0, whatever the moments.
-  struct MeanPart {
-    double per_mean2, absolute;
-  };
-  [[nodiscard]] MeanPart mean_part(const State& row, double p2, double undivided) const;
-  [[nodiscard]] products::RunningSums running_of(Index n) const noexcept;
-  void look_at_weights(Index n);
-  [[nodiscard]] bool surely_linear(const State& row, double least_weight) const;
-  [[nodiscard]] double moments_variance(Index n, Index column) const noexcept;
-  void square_row(Index n);
-  void clear_spread(Index n);
-  void choose_value_scale();
-  void scale_values(Index tile);
-  void add_moments(Index rows, Index tile);
-  void measure(Index n, const double* got);
-  // Where T is not asked: whether the term of s that y alone decides proves every element of the rows to be near; and what
-  // the other terms say, where it does not.
-  bool near_by_mean(Index rows);
-  bool near_by_mean_of(Index n);
-  void look_closer(Index rows);
   static void read_rows(const attest_tensor& tensor, Index b, Index h, Index first, Index rows, Index count, double* to,
                         Index stride);
   static void read_rows(const attest_tensor& tensor, std::span<const RowIndex> rows, Index count, double* to,
@@ -180,9 +115,6 @@ class Quick {
 
   const Call& call_;
   Format format_;
-  Spreads spreads_;
-  bool near_first_ = false;  // near_by_mean() before anything else
-  bool at_once_ = false;     // spreads of every row; of rows of no products there are none
   bool after_, before_, sum_rounded_only_;
   double spared_;  // at most what section 4 takes from t for the largest weight, which may be 1 before it is rounded
   double root_d_;
@@ -192,7 +124,7 @@ class Quick {
   Index b_ = -1, kv_ = -1, keys_tile_ = -1, values_tile_ = -1;
   bool k_finite_ = false, v_finite_ = false;
   double v_top_ = 0, top_norm_ = 0;
-  KeyExtent k_{};
+  double k_norm_ = 0;                    // the largest norm of a key, at least
   const ForCount* for_count_ = nullptr;  // the last one
   Score top_;                            // of the rows just loaded
   bool one_top_ = false;                 // whether it serves them all
@@ -202,15 +134,7 @@ class Quick {
   State* rows_;
   // Rows of keys lie stride_ apart, rows of columns columns_: weights, d, weights of |v|; y and its reach.
   double *q_, *kt_, *v_, *p_, *d_, *m_, *y_, *reach_, *got_, *bias_, *open_, *lo_, *hi_, *together_;
-  double* z_;  // scores: where the weights come to lie, but for look_closer()
-  float *w_, *w2_, *scaled_, *squared_, *first_, *second_;  // of the moments
-  std::uint8_t *bits_, *near_;
-
-  products::VarianceRule variance_rule_;  // but for what depends on the row
-  double value_scale_ = 1;                // of v in the moments: a power of two
-  bool value_scale_known_ = false;        // of the head
-  Index rows_loaded_ = 0;
-  bool looked_ = false;  // look_at_sums() has seen these rows
+  std::uint8_t* bits_;
 };
 
 }  // namespace attest::oracle

@@ -31,19 +31,14 @@ void Quick::read_rows(const attest_tensor& t, Index b, Index h, Index first, Ind
   }
 }
 
-// One behind the other. Each takes whole cache lines, floats and bits as pairs or as if they were doubles.
+// One behind the other. Each takes whole cache lines, bits as if they were doubles.
 void Quick::place_buffers() {
   const Index by_keys = max_rows_ * stride_, by_columns = max_rows_ * columns_, tile = tile_keys_ * columns_;
   const Index together = padded(std::min(most_together, tile_keys_ * call_.d));
   const Index queries = max_rows_ * d_stride_, transposed = call_.d * kt_stride_, bits = padded((by_columns + 63) / 64);
-  const Index doubles = 2 * bits + queries + transposed + together + 4 * stride_ + (near_first_ ? 5 : 4) * by_keys +
-                        4 * by_columns + 2 * tile;
+  const Index doubles = bits + queries + transposed + together + 4 * stride_ + 3 * by_keys + 3 * by_columns + tile;
   auto* next = reinterpret_cast<double*>(scratch_.room(doubles / lane_count));
   const auto take = [&next](Index count) { return std::exchange(next, next + count); };
-  const auto take_pair = [&take](float*& one, float*& other, Index count) {
-    one = reinterpret_cast<float*>(take(count));
-    other = one + count;
-  };
   q_ = take(queries);
   kt_ = take(transposed);
   together_ = take(together);
@@ -54,16 +49,11 @@ void Quick::place_buffers() {
   p_ = take(by_keys);
   d_ = take(by_keys);
   m_ = take(by_keys);
-  take_pair(w_, w2_, by_keys);
-  z_ = near_first_ ? take(by_keys) : p_;
   y_ = take(by_columns);
   reach_ = take(by_columns);
   got_ = take(by_columns);
-  take_pair(first_, second_, by_columns);
   v_ = take(tile);
-  take_pair(scaled_, squared_, tile);
   bits_ = reinterpret_cast<std::uint8_t*>(take(bits));
-  near_ = reinterpret_cast<std::uint8_t*>(take(bits));
 }
 
 // The same of any rows.
@@ -118,8 +108,7 @@ void Quick::load_keys(Index tile) {
   }
   const products::SquareExtent squares = products::square_sums(kt_, kt_stride_, call_.d, whole);
   // Squares of tiny numbers underflow: what they may have hidden is below 1e-153.
-  k_.norm = std::max(tile == 0 ? 0.0 : k_.norm, std::sqrt(squares.largest) + 1e-153 * root_d_);
-  k_.top2 = std::max(tile == 0 ? 0.0 : k_.top2, squares.largest_element);
+  k_norm_ = std::max(tile == 0 ? 0.0 : k_norm_, std::sqrt(squares.largest) + 1e-153 * root_d_);
   k_finite_ = (tile == 0 || k_finite_) && squares.total < infinity;
 }
 
@@ -131,10 +120,6 @@ void Quick::load_values(Index tile) {
   const products::Extent size = products::magnitudes(v_, count * columns_);
   v_top_ = std::max(tile == 0 ? 0.0 : v_top_, size.largest);
   v_finite_ = (tile == 0 || v_finite_) && size.total < infinity;
-  if (spreads_ == Spreads::none) return;
-  if (!value_scale_known_) choose_value_scale();
-  value_scale_known_ = true;
-  if (at_once_) scale_values(tile);
 }
 
 void Quick::load_queries(std::span<const RowIndex> rows) {
@@ -143,22 +128,19 @@ void Quick::load_queries(std::span<const RowIndex> rows) {
   for (Index n = 0; n < std::ssize(rows); ++n) {
     State& row = row_at(n);
     row.at = rows[static_cast<std::size_t>(n)];
-    row.bounded = row.by_top = row.all = row.lse = row.has_near = row.has_spread = row.empty = row.near_by_mean =
-        row.closed_by_bias = false;
+    row.bounded = row.by_top = row.all = row.lse = row.empty = row.closed_by_bias = false;
   }
   // Some rows beside each other, whose sums wait for none but their own.
   in_groups<4>(std::ssize(rows), [&]<int Rows>(Index first) {
-    double square[Rows] = {}, top[Rows] = {};
+    double square[Rows] = {};
     const double* at = q_ + first * d_stride_;
     for (Index c = 0; c < call_.d; ++c, ++at)
       for (int r = 0; r < Rows; ++r) {
         const double x = at[r * d_stride_];
         square[r] += x * x;
-        top[r] = std::max(top[r], std::fabs(x));
       }
     for (int r = 0; r < Rows; ++r) {
       State& row = row_at(first + r);
-      row.q_top = top[r];
       row.q_norm = std::sqrt(square[r]);
       top_norm_ = std::max(top_norm_, row.q_norm);
     }

@@ -30,7 +30,6 @@ struct Quick::Scratch {
     }
     return lines.get();
   }
-  std::vector<double> running;     // of look_at_sums()
   std::vector<double> short_rows;  // of ShortRows
 
   static Scratch& of_thread() {

@@ -8,8 +8,6 @@
 
 #include "core/format.hpp"
 #include "oracle/quick_scratch.hpp"
-#include "oracle/series.hpp"
-#include "oracle/statistical.hpp"
 
 namespace attest::oracle {
 namespace {
@@ -82,24 +80,21 @@ void load_heads(const Call& call, const attest_tensor& t, std::span<const RowInd
 
 }  // namespace
 
-bool ShortRows::speaks_of(const Quick& quick, const Call& call, Quick::Spreads spreads, std::size_t rows) {
+bool ShortRows::speaks_of(const Quick& quick, const Call& call, std::size_t rows) {
   const Numbers& m = call.numbers;
-  // Where merges widen t by a row's scores, a final softcap may make a score of a bias of -inf, or a narrower operand leaves T
-  // nothing to say, one row says nothing of another.
+  // Where merges widen t by a row's scores, or a final softcap may make a score of a bias of -inf, one row says nothing of another.
   return rows >= least_rows && call.keys <= products::short_keys && call.keys * (call.d + call.dv) <= most_products &&
-         quick.max_rows() > 0 && spreads != Quick::Spreads::near && !m.merges_widen() && !m.arithmetic.normalise_lse &&
-         !(call.has_bias && m.softcap > 0 && !m.softcap_before_bias) &&
-         (spreads == Quick::Spreads::none || (call.d > 0 && !m.operand_rounds));
+         quick.max_rows() > 0 && !m.merges_widen() && !m.arithmetic.normalise_lse &&
+         !(call.has_bias && m.softcap > 0 && !m.softcap_before_bias);
 }
 
-ShortRows::ShortRows(Quick& quick, const Call& call, Quick::Spreads spreads, Format out_format,
-                     const attest_tensor& out, const attest_tensor& lse)
+ShortRows::ShortRows(Quick& quick, const Call& call, Format out_format, const attest_tensor& out,
+                     const attest_tensor& lse)
     : quick_(quick),
       call_(call),
       format_(out_format),
       out_(out),
       lse_(lse),
-      spreads_(spreads != Quick::Spreads::none),
       masks_(call.has_keep || call.options.causal || call.options.window_left >= 0 || call.options.window_right >= 0 ||
              attest_present(&call.kv_lengths)) {
   const Numbers& m = call.numbers;
@@ -112,25 +107,12 @@ ShortRows::ShortRows(Quick& quick, const Call& call, Quick::Spreads spreads, For
   rule_.eta_after = quick.before_ ? 0 : m.eta_pv;  // as Quick::weigh() has it
   rule_.unit = unit_roundoff(format_);
   rule_.tiny = format_ == Format::f64 ? 0 : half_smallest_subnormal(format_);
-  rule_.spreads = spreads_;
-  rule_.inverse_unit2 = m.inverse_unit2;
-  rule_.unit2 = square(m.u_softmax) * slack;
-  rule_.twice_eta_weights = 2 * m.eta_weights;
-  rule_.underflow_after = m.eps_lazy + m.eta_weights;
-  rule_.underflow_before = quick.before_ ? m.eta_quotient() + m.eta_weights : 0;
-  rule_.of_sum = m.of_sum;
-  rule_.of_divisions = square(m.merges ? m.c_div * m.u_final : 0);
-  rule_.shares_unit = m.u_softmax * (m.a1 + m.a2);
-  rule_.shares_limit = m.u_weights > 0 ? 0.5 * m.u_weights : infinity;
-  rule_.gap = format_ == Format::f64 ? 0 : rule_.unit;
-  rule_.half_subnormal = half_smallest_subnormal(format_);
-  rule_.limit = Quick::near_lambda * spread_margin * slack;
 }
 
 void ShortRows::place_buffers() {
   const Index of_heads = call_.keys * (call_.d + call_.dv);
   room_ = of_heads <= most_products / 4 ? most_rows : most_rows / 2;
-  const Index numbers = call_.d + of_heads + call_.dv + 5 * call_.keys + 9;
+  const Index numbers = call_.d + of_heads + call_.dv + 4 * call_.keys + 4;
   auto& memory = quick_.scratch_.short_rows;
   if (std::ssize(memory) < numbers * room_) memory.resize(static_cast<std::size_t>(numbers * room_));
   double* next = memory.data();
@@ -149,10 +131,7 @@ void ShortRows::place_buffers() {
   if (masks_) lanes_.open = open_;
   lanes_.z = take(call_.keys);
   lanes_.e = take(call_.keys);
-  lanes_.variance = take(call_.keys);
-  for (double** one : {&lanes_.n, &lanes_.z_max, &lanes_.v_top, &lanes_.mass, &lanes_.gain, &lanes_.squares,
-                       &lanes_.finite, &lanes_.weights, &lanes_.largest})
-    *one = take(1);
+  for (double** one : {&lanes_.n, &lanes_.z_max, &lanes_.mass, &lanes_.gain}) *one = take(1);
   lanes_.sound = sound_.data();
   lanes_.settled = settled_.data();
 }
@@ -185,11 +164,7 @@ void ShortRows::look_at(const Problem& problem, const JudgedRows& rows, std::siz
     next = after;
   }
   load();
-  const Numbers& m = call_.numbers;
-  const bool scaled_keys = m.scaled_keys && m.softcap == 0;
-  judge(products::short_scores({quick_.score_rule_, m.near + 180, spreads_, quick_.variance_rule_, m.a2,
-                                scaled_keys ? m.eta_scale : 0, m.u_softmax},
-                               lanes_));
+  judge(products::short_scores({quick_.score_rule_, call_.numbers.near + 180}, lanes_));
   if (attest_present(&lse_)) judge_lse();
   for (Block& each : blocks_) {
     each.settled = true;
@@ -235,8 +210,8 @@ void ShortRows::load_masks() {
 void ShortRows::judge(const products::ShortTops& tops) {
   const Numbers& m = call_.numbers;
   const double q_norm = std::sqrt(tops.q_square);
-  const Quick::KeyExtent k{std::sqrt(tops.k_square) + 1e-153 * quick_.root_d_, tops.k_element2};
-  const Score top = quick_.largest_score(q_norm * k.norm * (1 + 1e-9), q_norm, tops.bias, k.norm);
+  const double k_norm = std::sqrt(tops.k_square) + 1e-153 * quick_.root_d_;
+  const Score top = quick_.largest_score(q_norm * k_norm * (1 + 1e-9), q_norm, tops.bias, k_norm);
   // To a row that masks and a bias of -inf close, no key comes back that they exclude.
   for (Index r = 0; r < lanes_.rows && call_.has_bias && !top.overflow(); ++r)
     if (lanes_.n[r] == 0 && bit(sound_, r))
@@ -250,14 +225,9 @@ void ShortRows::judge(const products::ShortTops& tops) {
     row.n = static_cast<double>(n);
     row.z_max = tops.z;
     row.q_norm = q_norm;
-    row.q_top = tops.q_element;
     if (!quick_.bound(row, top)) continue;
     const Quick::ForCount& f = *row.f;
-    // The limit of a single row, which is no larger.
-    if (spreads_ && !(quick_.largest_tau(row, tops.variance * square(m.u_softmax), k) <= linear_limit * slack))
-      continue;
     rule_.bounded[n] = 1;
-    rule_.e_most[n] = row.e_most;
     rule_.constant[n] = f.every_exp + (quick_.sum_rounded_only_ ? m.u_weights : 0) +
                         m.u_softmax * (f.a2 * (m.lazy + f.ln_least + 1) + m.a3 * m.lazy);
     const double cap = rule_.cap[n] = std::min(0.5, row.d_most);
@@ -267,12 +237,6 @@ void ShortRows::judge(const products::ShortTops& tops) {
     const double products = m.pv_sums.any() ? 0 : row.n;  // blocks of them may lose more
     rule_.absolute_after[n] = products + 2 * f.r + 6;
     rule_.absolute_before[n] = quick_.before_ ? m.eta_pv * (products + 2) : 0;
-    if (!spreads_) continue;
-    rule_.every[n] = f.every;
-    rule_.rounded[n] = f.rounded;
-    rule_.per_mean2[n] = f.per_mean2;
-    rule_.root_n[n] = f.root_n;
-    rule_.absolute[n] = quick_.mean_part(row, 0, 0).absolute;
   }
   products::judge_short(rule_, lanes_);
 }
@@ -287,11 +251,6 @@ void ShortRows::judge_lse() {
                             type))
       settled_[static_cast<std::size_t>(r / lane_count)] &= static_cast<std::uint8_t>(~(1U << r % lane_count));
   }
-}
-
-ShortRows::Spread ShortRows::spread(Index n) const noexcept {
-  const Index at = block().first + n;
-  return {lanes_.squares[at], lanes_.finite[at], lanes_.weights[at], std::sqrt(lanes_.largest[at])};
 }
 
 }  // namespace attest::oracle

@@ -17,11 +17,9 @@ namespace attest::oracle {
 class ShortRows {
  public:
   // Whether there may be something to say of so many rows of `call`.
-  static bool speaks_of(const Quick& quick, const Call& call, Quick::Spreads spreads, std::size_t rows);
-  // Where speaks_of() says so. Keeps references to `quick`, which is of `call` and of `spreads`, and to the views, which are those of
-  // a Tensor.
-  ShortRows(Quick& quick, const Call& call, Quick::Spreads spreads, Format out_format, const attest_tensor& out,
-            const attest_tensor& lse);
+  static bool speaks_of(const Quick& quick, const Call& call, std::size_t rows);
+  // Where speaks_of() says so. Keeps references to `quick`, which is of `call`, and to the views, which are those of a Tensor.
+  ShortRows(Quick& quick, const Call& call, Format out_format, const attest_tensor& out, const attest_tensor& lse);
 
   // False once hardly a block was settled.
   [[nodiscard]] bool speaks() const noexcept { return speaks_; }
@@ -34,11 +32,6 @@ class ShortRows {
     return std::span(at_).subspan(static_cast<std::size_t>(block().first), static_cast<std::size_t>(block().count));
   }
   [[nodiscard]] bool is_empty(Index n) const noexcept { return bit(empty_, block().first + n); }
-  // What Quick::weights() and Quick::spread() have of a row that is not empty.
-  struct Spread {
-    double squares, finite, weights, largest;
-  };
-  [[nodiscard]] Spread spread(Index n) const noexcept;
 
  private:
   static constexpr Index most_rows = 64;
@@ -64,7 +57,7 @@ class ShortRows {
   const Call& call_;
   Format format_;
   const attest_tensor &out_, &lse_;
-  bool speaks_ = true, spreads_, masks_;
+  bool speaks_ = true, masks_;
   Index room_ = 0;  // rows at once
   products::ShortLanes lanes_{};
   products::ShortRule rule_{};

@@ -53,7 +53,7 @@ struct Property {
 };
 
 // All laws in the order in which a failing case is reported: guards, result class, exact laws, the policy bound, laws
-// over several problems, statistical ones.
+// over several problems, the statistical one.
 std::span<const Property> properties() noexcept;
 // The same, and behind them the laws of two subjects: what `attest compare` asks, of the subject and its peer.
 std::span<const Property> all_laws() noexcept;

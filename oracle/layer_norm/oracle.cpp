@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "oracle/decode.hpp"
-#include "oracle/layer_norm/alike.hpp"
 #include "oracle/layer_norm/lent.hpp"
 #include "oracle/layer_norm/quick_loops.hpp"
 
@@ -97,15 +96,6 @@ bool Params::none_vanish(int gamma_offset) const {
   return *none_vanish_;
 }
 
-double Params::alike(Index n) const {
-  if (gamma.empty() && beta.empty()) return 1;
-  if (!alike_)
-    alike_ = alike_of(n, [&](std::size_t i) {
-      return std::array{gamma.empty() ? 1 : gamma[i], beta.empty() ? 0 : beta[i]};
-    });
-  return *alike_;
-}
-
 Evidence sum_evidence(const std::array<std::int64_t, 4>& index, double got, double expected) {
   Evidence evidence;
   evidence.tensor = "sum_out";
@@ -142,7 +132,6 @@ void LayerNormOracle::enter(Index row) {
   if (entered_ == row) return;
   entered_ = row;
   statistics_.reset();
-  spread_.reset();
   const auto n = static_cast<std::size_t>(problem_.hidden);
   source_.error.clear();
   read_row(inputs_.x, row, source_.x);

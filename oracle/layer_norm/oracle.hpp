@@ -10,7 +10,6 @@
 #include "oracle/layer_norm/element.hpp"
 #include "oracle/layer_norm/quick.hpp"
 #include "oracle/layer_norm/short_rows.hpp"
-#include "oracle/layer_norm/spread.hpp"
 #include "oracle/oracle.hpp"
 #include "oracle/outcome.hpp"
 
@@ -33,16 +32,10 @@ struct Params {
   [[nodiscard]] bool finite() const;
   // Whether they are and no gamma is 0 with its offset; likewise.
   [[nodiscard]] bool none_vanish(int gamma_offset) const;
-  // Of two elements at random, how likely it is that their gamma and beta are one; likewise. 1 where both are absent.
-  [[nodiscard]] double alike(Index n) const;
 
  private:
   mutable std::optional<bool> finite_, none_vanish_;
-  mutable std::optional<double> alike_;
 };
-
-// Why the statistical tier does not speak of a contract, as one clause; empty if it does.
-std::string_view statistical_refusal(const Contract& contract);
 
 // That an element of sum_out is not what it must be.
 Evidence sum_evidence(const std::array<std::int64_t, 4>& index, double got, double expected);
@@ -62,7 +55,7 @@ class LayerNormOracle {
   // vacuous: "undetermined" if nothing could be judged, "wide" if every judged interval holds beta and all that any
   // normalised row
   // could give there.
-  Verdict judge(const Tensor& out, const Tensor& sum_out, oracle::Statistics* statistics = nullptr);
+  Verdict judge(const Tensor& out, const Tensor& sum_out);
   // The same by the whole of section 4 for every element: what judge() must agree with.
   Verdict judge_slowly(const Tensor& out, const Tensor& sum_out);
 
@@ -71,12 +64,6 @@ class LayerNormOracle {
   Outcome outcome(const Interval& interval, double got) const;
   // least_scale() of an element; 0 where nothing is known of its row.
   Wide least_scale_of(Index row, Index column, bool products);
-  // The statistical tier (section 10), as oracle/oracle.hpp has it. `statistics` of judge() is filled in by all of it: T has no
-  // second look.
-  StatisticalEnclosure statistical_enclosure(Index row, Index column, double lambda);
-  // The least lambda whose interval holds `got` once its ends are rounded; NaN where nothing is said of the element.
-  double lambda_needed(Index row, Index column, double got);
-  oracle::Statistics statistics_of(const Tensor& out);
   // An element of a row that no one mean leaves in the interval which the others of its row leave it: of two passes alone, where
   // the mean that is subtracted is that of the variance. Elements by themselves may all lie in their intervals. nullopt where
   // some mean explains all, or nothing is known.
@@ -104,14 +91,6 @@ class LayerNormOracle {
   void begin_short_rows(ShortRows& block, const QuickRow& quick) const;
   void look_at_short_rows(ShortRows& block, QuickRow& quick, Index row, const Tensor& out, const Tensor& sum_out);
   bool judge_sums(Index row, const Tensor& sum_out, std::vector<double>& got, Verdict& verdict);
-  const RowSpread& spread();
-  bool has_spread(Index row);
-  struct Usual;
-  // nullopt where the tier says nothing of the element.
-  std::optional<Usual> usual(Index row, Index column);
-  [[nodiscard]] double repetition(double params_alike) const;
-  // y of an element of the entered row.
-  [[nodiscard]] Wide reference(const Element& element) const;
   static void read(const Tensor& out, Index row, std::vector<double>& to);
   Verdict judge_rows(const Tensor& out, const Tensor& sum_out, Levels levels);
   bool all_surely_wide(QuickRow& quick);
@@ -133,7 +112,6 @@ class LayerNormOracle {
   std::vector<double> added_, stored_;  // a row of the residual, and of sum_out
   std::vector<double> beta_left_;       // of a row whose variance overflows; empty until one does
   std::unique_ptr<Statistics> statistics_;
-  std::unique_ptr<RowSpread> spread_;
 };
 
 }  // namespace attest::oracle::layer_norm

@@ -7,7 +7,7 @@
 namespace attest::oracle {
 
 MhaOracle::MhaOracle(const mha::Contract& contract, const mha::Call& call, Index judged)
-    : block_(contract, call), names_(ways_of(contract)), ways_(names_.size()), spreads_(names_.size()) {
+    : block_(contract, call), names_(ways_of(contract)), ways_(names_.size()) {
   const Index all = call.b() * call.l(), count = judged > 0 ? std::min(judged, all) : all;
   for (Index n = 0; n < count; ++n) rows_.push_back(n * all / count);
 }

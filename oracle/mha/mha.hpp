@@ -9,14 +9,10 @@
 #include "oracle/attention.hpp"
 #include "oracle/mha/out_row.hpp"
 #include "oracle/mha/quick_block.hpp"
-#include "oracle/mha/spread.hpp"
 #include "oracle/mha/stages.hpp"
 #include "oracle/mha/way.hpp"
 
 namespace attest::oracle {
-
-// Why the statistical tier of out does not speak of a contract, as one clause; empty if it does.
-std::string_view statistical_refusal(const mha::Contract& contract);
 
 // What a block may return under its contract (docs/mha.md). Where the contract permits several ways, a call goes one of them, and
 // an output is at fault only if every way has an element outside.
@@ -34,21 +30,9 @@ class MhaOracle {
 
   // Judges each stage that the call asked for and `out` by its own bound, given what the block gave of the stages before (docs/mha.md,
   // section 10). Fails with the first element of the first stage outside, of the first way, if every way has one.
-  // `statistics`, if given, is what the heads say to the statistical tiers of attention, given q, k and v: of the way judged, where
-  // that rounds them to storage, all four were given as such, and statistical_refusal() of the contract's attention is empty.
-  // Nothing else is filled in.
-  Verdict judge_stages(const Tensor& out, Statistics* statistics = nullptr);
+  Verdict judge_stages(const Tensor& out);
   // Every element that judge_stages() judges, in that order, of the first way that has none outside, else of the first.
   void walk_stages(const Tensor& out, const BlockStages::Visit& visit);
-
-  // What `out`, which judge() found nothing in, says to the statistical tier: of each way that has no element outside, over
-  // statistical_sample() (oracle/mha/calibration.hpp), whose elements of T are counted; T and the largest lambda are each those of the
-  // way that has the least. T has no second look.
-  Statistics statistics_of(const Tensor& out);
-  // Of the way whose largest lambda statistics_of() gave last.
-  StatisticalEnclosure statistical_enclosure(Index b, Index i, Index e, double lambda);
-  // The least lambda whose enclosure of way n holds `got` once its ends are rounded; NaN where nothing is said of the element.
-  double lambda_needed(std::size_t n, Index b, Index i, Index e, const Tensor& out);
 
   [[nodiscard]] std::size_t ways() const noexcept { return names_.size(); }
   const Way& way(std::size_t n);
@@ -56,25 +40,19 @@ class MhaOracle {
   [[nodiscard]] std::size_t judged_way() const noexcept { return judged_way_; }
   // What the call's stages may be; it must not outlive this object.
   std::unique_ptr<BlockStages> stages(std::size_t n);
-  // nullopt where few rows are judged, too.
-  [[nodiscard]] std::optional<GivenHeads> heads_given(std::size_t n) const;
   Enclosure enclosure(std::size_t n, Index b, Index i, Index e);
 
  private:
   Verdict judge_way(std::size_t n, const Tensor& out, QuickBlock* quick);
   Verdict judge_ways(const Tensor& out, bool quickly);
   Verdict judge_way_quickly(std::size_t n, const Tensor& out);
-  BlockSpread& spread(std::size_t n);
-  StatisticalEnclosure statistical_enclosure(std::size_t n, Index b, Index i, Index e, double lambda);
-  Statistics statistics_of_way(std::size_t n, const Tensor& out);
 
   Way::Block block_;
   std::vector<WayName> names_;
   std::vector<Index> rows_;                 // b * l + i of those that are judged
   std::vector<std::unique_ptr<Way>> ways_;  // made where the full formulas are needed
-  std::vector<std::unique_ptr<BlockSpread>> spreads_;
   OutRow row_;
-  std::size_t row_way_ = 0, judged_way_ = 0, lambda_way_ = 0;
+  std::size_t row_way_ = 0, judged_way_ = 0;
   Index row_b_ = -1, row_i_ = -1;
 };
 

@@ -57,16 +57,6 @@ Way way_from(const Way::Block& block, const Way& way, WayName name) {
   return Way(block, name.projected, name.heads_rounded, std::move(centres), std::move(radii));
 }
 
-// A tensor of another's elements in a type that holds them.
-Tensor copied(DType type, std::array<Index, 4> shape, const auto& at) {
-  Tensor copy(type, shape);
-  for (Index b = 0; b < shape[0]; ++b)
-    for (Index h = 0; h < shape[1]; ++h)
-      for (Index i = 0; i < shape[2]; ++i)
-        for (Index c = 0; c < shape[3]; ++c) copy.set(b, h, i, c, at(b, h, i, c));
-  return copy;
-}
-
 }  // namespace
 
 std::string_view name(BlockStage stage) noexcept {
@@ -185,53 +175,11 @@ std::optional<Evidence> BlockStages::first_outside(const Tensor& out, Counts& co
   return evidence;
 }
 
-std::optional<GivenHeads> given_heads(const Way::Block& block, WayName way) {
-  const mha::Call& call = block.call;
-  const mha::Call::Stages& given = call.stages;
-  if (way.projected == mha::Projected::unrounded || !way.heads_rounded) return {};
-  for (const attest_tensor* stage : {&given.q, &given.k, &given.v, &given.heads})
-    if (!holds(*stage, block.storage)) return {};
-  std::optional<GivenHeads> all(std::in_place);
-  all->contract = block.contract.attention;
-  all->contract.policy = policy_of(block.contract, way.projected, way.heads_rounded);
-  const DType type = dtype_of(block.storage);
-  const Index d = call.head_dim;
-  const auto as_given = [](const attest_tensor& from) {
-    return [&from](Index b, Index h, Index i, Index c) { return attest_load(&from, b, h, i, c); };
-  };
-  attest::Inputs& inputs = all->inputs;
-  inputs.q = copied(type, {call.b(), call.heads, call.l(), d}, as_given(given.q));
-  inputs.k = copied(type, {call.b(), call.kv_heads, call.m(), d}, as_given(given.k));
-  inputs.v = copied(type, {call.b(), call.kv_heads, call.m(), d}, as_given(given.v));
-  inputs.scale = call.scale;
-  inputs.causal = call.causal;
-  inputs.align = call.align;
-  if (attest_present(&call.bias))
-    inputs.bias = copied(*dtype_of(call.bias.dtype), {call.b(), call.heads, call.l(), call.m()}, as_given(call.bias));
-  if (attest_present(&call.keep))
-    inputs.keep = copied(DType::boolean, {call.b(), call.heads, call.l(), call.m()},
-                         [&](Index b, Index h, Index i, Index j) { return attest::load(call.keep, b, h, i, j); });
-  if (attest_present(&call.kv_lengths)) {
-    inputs.kv_lengths = Tensor(DType::i32, std::array{call.b()});
-    for (Index b = 0; b < call.b(); ++b) inputs.kv_lengths.set(b, 0, 0, 0, attest::load(call.kv_lengths, b));
-  }
-  all->heads = copied(type, {call.b(), call.heads, call.l(), d}, [&](Index b, Index h, Index i, Index c) {
-    return attest_load(&given.heads, b, i, h * d + c, 0);
-  });
-  all->problem = mha::attention_of(call, block.storage);
-  return all;
-}
-
 std::unique_ptr<BlockStages> MhaOracle::stages(std::size_t n) {
   return std::make_unique<BlockStages>(block_, way(n), names_[n], rows_);
 }
 
-std::optional<GivenHeads> MhaOracle::heads_given(std::size_t n) const {
-  if (static_cast<Index>(rows_.size()) < block_.call.b() * block_.call.l()) return {};
-  return oracle::given_heads(block_, names_[n]);
-}
-
-Verdict MhaOracle::judge_stages(const Tensor& out, Statistics* statistics) {
+Verdict MhaOracle::judge_stages(const Tensor& out) {
   Verdict first;
   judged_way_ = 0;
   for (std::size_t n = 0; n < names_.size(); ++n) {
@@ -239,9 +187,6 @@ Verdict MhaOracle::judge_stages(const Tensor& out, Statistics* statistics) {
     std::optional<Evidence> evidence = stages(n)->first_outside(out, counts);
     if (!evidence) {
       judged_way_ = n;
-      if (statistics != nullptr && statistical_refusal(block_.contract.attention).empty())
-        if (const auto heads = heads_given(n))
-          AttentionOracle(heads->contract, heads->problem, heads->inputs).judge(heads->heads, {}, statistics);
       return counts.judged > 0 ? Verdict::pass(counts) : Verdict::vacuous("undetermined", counts);
     }
     if (n == 0) first = Verdict::fail(std::move(*evidence), counts);

@@ -4,8 +4,6 @@
 #include <optional>
 #include <string_view>
 
-#include "core/inputs.hpp"
-#include "core/problem.hpp"
 #include "core/verdict.hpp"
 #include "oracle/linear/error.hpp"
 #include "oracle/mha/out_row.hpp"
@@ -64,15 +62,5 @@ class BlockStages {
   OutRow row_;
   Index row_b_ = -1, row_i_ = -1;
 };
-
-// The heads of a call as a result of attention like any other: given q, k and v in the storage that this way rounds them to.
-struct GivenHeads {
-  attest::Contract contract;
-  attest::Problem problem;
-  attest::Inputs inputs;
-  Tensor heads;  // [b,heads,l,head_dim]
-};
-// nullopt where the call does not hold all four as such.
-std::optional<GivenHeads> given_heads(const Way::Block& block, WayName name);
 
 }  // namespace attest::oracle

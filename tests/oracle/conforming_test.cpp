@@ -147,8 +147,7 @@ TEST(AttentionOracle, TakesEmptyDimensions) {
     const Contract contract = contract_for(policy_from_text("f32"));
     const Inputs inputs = materialise(problem);
     const Tensor out = make_out(problem);
-    oracle::Statistics statistics;
-    const Verdict verdict = oracle::AttentionOracle(contract, problem, inputs).judge(out, {}, &statistics);
+    const Verdict verdict = oracle::AttentionOracle(contract, problem, inputs).judge(out, {});
     EXPECT_EQ(verdict.kind, VerdictKind::vacuous) << empty;
   }
 }

@@ -247,9 +247,7 @@ TEST_P(Levels, AgreeWithoutProductsOrColumns) {
     if (n % 7 == 3 && lse.present()) lse.set(0, 0, problem.lq - 1, 0, 3);
     expect_same(contract, problem, inputs, out, lse, totals);
     oracle::AttentionOracle oracle(contract, problem, inputs);
-    oracle::Statistics statistics;
-    testing::expect_same_verdict(oracle.judge(out, lse, &statistics), oracle.judge_slowly(out, lse));
-    EXPECT_EQ(statistics.elements, 0);
+    testing::expect_same_verdict(oracle.judge(out, lse), oracle.judge_slowly(out, lse));
     if (HasFailure()) return;
   }
   EXPECT_GE(totals.elements, 1000);

@@ -41,52 +41,34 @@ std::vector<double> run_short(std::uint64_t seed) {
   const Index by_keys = few * stride;
   std::vector<double> q = array(d, 2), k = array(few * d, 2), v = array(few * dv, 3), got(dv * stride),
                       bias = array(few, 1), open(static_cast<std::size_t>(by_keys), 0.0), z = array(few, 0),
-                      e = array(few, 0), variance = array(few, 0), each = array(9, 0);
+                      e = array(few, 0), each = array(4, 0);
   for (Index n = 0; n < std::ssize(open); ++n)
     if (mix(seed + static_cast<std::uint64_t>(n)) % 4 == 0)
       open[static_cast<std::size_t>(n)] = -std::numeric_limits<double>::infinity();
   std::uint8_t sound[2], settled[2];
   const auto one = [&](Index n) { return each.data() + n * stride; };
-  const ShortLanes lanes{rows,        stride,
-                         few,         d,
-                         dv,          q.data(),
-                         k.data(),    v.data(),
-                         got.data(),  seed % 2 == 0 ? bias.data() : nullptr,
-                         open.data(), z.data(),
-                         e.data(),    variance.data(),
-                         one(0),      one(1),
-                         one(2),      one(3),
-                         one(4),      one(5),
-                         one(6),      one(7),
-                         one(8),      sound,
-                         settled};
+  const ShortLanes lanes{rows,        stride,   few,      d,          dv,
+                         q.data(),    k.data(), v.data(), got.data(), seed % 2 == 0 ? bias.data() : nullptr,
+                         open.data(), z.data(), e.data(), one(0),     one(1),
+                         one(2),      one(3),   sound,    settled};
   const double softcap = seed % 3 == 0 ? 5 : 0;
-  const ShortTops tops = Loops<L>::short_scores(
-      {{0.5, softcap, true, 1e-6, 2e-6, 1e-4, 1e-5, 1e-6}, 300, true, {0, 1e-2, 2e-2, 3e-2, 4e-2, 5e-2}, 2, 1e-3, 1e-2},
-      lanes);
+  const ShortTops tops = Loops<L>::short_scores({{0.5, softcap, true, 1e-6, 2e-6, 1e-4, 1e-5, 1e-6}, 300}, lanes);
   ShortRule rule{};
-  for (auto* table : {&rule.bounded, &rule.e_most, &rule.t, &rule.g, &rule.root_n, &rule.damping}) table->fill(0.5);
-  for (auto* table : {&rule.constant, &rule.cap, &rule.absolute_after, &rule.every, &rule.rounded, &rule.per_mean2,
-                      &rule.absolute, &rule.absolute_before})
+  for (auto* table : {&rule.bounded, &rule.t, &rule.g, &rule.damping}) table->fill(0.5);
+  for (auto* table : {&rule.constant, &rule.cap, &rule.absolute_after, &rule.absolute_before})
     for (std::size_t n = 0; n < table->size(); ++n) (*table)[n] = 0.1 * static_cast<double>(n);
   rule.u_softmax = 1e-4;
   rule.a1 = rule.a2 = rule.a3 = 2;
   rule.spared = 1e-3;
   rule.eta_after = 1e-6;
-  rule.unit = rule.gap = 0x1p-11;
-  rule.tiny = rule.half_subnormal = 0x1p-25;
-  rule.spreads = true;
-  rule.inverse_unit2 = rule.unit2 = rule.limit = 1;
-  rule.twice_eta_weights = 0.1;
-  rule.underflow_after = rule.underflow_before = rule.of_sum = rule.of_divisions = 1e-3;
-  rule.shares_limit = 1;
+  rule.unit = 0x1p-11;
+  rule.tiny = 0x1p-25;
   Loops<L>::judge_short(rule, lanes);
-  std::vector<double> all{tops.q_square, tops.q_element, tops.k_square, tops.k_element2,
-                          tops.z,        tops.bias,      tops.variance};
-  for (const auto* values : {&z, &e, &variance}) append(all, *values);
+  std::vector<double> all{tops.q_square, tops.k_square, tops.z, tops.bias};
+  for (const auto* values : {&z, &e}) append(all, *values);
   for (Index n = 0; n < rows; ++n)
     if ((settled[n / lane_count] >> n % lane_count & 1) != 0)
-      for (Index at = 0; at < 9; ++at) all.push_back(one(at)[n]);
+      for (Index at = 0; at < 4; ++at) all.push_back(one(at)[n]);
   for (const std::uint8_t bits : {sound[0], sound[1], settled[0], settled[1]}) all.push_back(bits);
   return all;
 }
@@ -103,38 +85,24 @@ std::vector<double> run(std::uint64_t seed) {
   const ScoreSums scores =
       Loops<L>::finish_scores({0.5, softcap, true, 1e-6, 2e-6, 1e-4, 1e-5, 1e-6}, z.data(), e.data(),
                               seed % 2 == 0 ? bias.data() : nullptr, open.data(), keys - 3, keys);
-  std::vector<float> w(keys), w2(keys), scaled(keys * columns), squared(keys * columns), first(columns),
-      second(columns);
-  const double largest = Loops<L>::variances({scores.z_max, 1, 2, 3, 4, 5}, z.data(), nullptr, w.data(), keys);
   append(all, z);
   append(all, e);
   const WeightSums weights = Loops<L>::weigh({scores.z_max, 1e-4, 2, 2, 5, 3, 1, 1e-6, 0.5, 1e-3, 0.9}, z.data(),
                                              z.data(), e.data(), m.data(), keys);
-  const SquareSums squares = Loops<L>::square_weights({1, 2, 1e-3}, z.data(), w.data(), w2.data(), keys);
   const std::vector<double> v = some(seed + 3, keys * columns, 1);
   std::vector<double> y(columns), reach(columns), got = some(seed + 4, columns, 0.1), lo(keys), hi(keys);
   Loops<L>::values(z.data(), m.data(), keys, 1, v.data(), keys, columns, y.data(), reach.data(), false);
-  Loops<L>::squares(v.data(), 1, scaled.data(), squared.data(), keys * columns);
-  Loops<L>::moments(w.data(), w2.data(), keys, 1, scaled.data(), squared.data(), keys, columns, first.data(),
-                    second.data(), false);
-  std::uint8_t accepted[columns / lane_count], near[columns / lane_count];
+  std::uint8_t accepted[columns / lane_count];
   const AcceptRule accept{1 / weights.mass, 0.1, 1e-2, 1e-2, 1e-6, 0x1p-11, 0x1p-25};
   Loops<L>::accept(accept, y.data(), reach.data(), got.data(), columns, accepted);
-  const SpreadSums sums = Loops<L>::spread(
-      {1 / weights.mass, 1, 1e-4, squares.w, 1e-6, 1e-40, 1e-4, 1e-9, 0x1p-11, 0x1p-11, 0x1p-25, 1e-9, 4}, y.data(),
-      first.data(), second.data(), got.data(), columns, columns - 3, near);
-  std::uint8_t by_mean[columns / lane_count];
-  const bool all_by_mean =
-      Loops<L>::near_by_mean({1, 1e-2, 1e-9, 0x1p-11, 0x1p-25}, y.data(), got.data(), columns, columns - 3, by_mean);
   Loops<L>::box(z.data(), e.data(), lo.data(), hi.data(), keys);
   const std::uint8_t inside =
       Loops<L>::inside_box(accept, z.data(), lo.data(), hi.data(), v.data(), keys, columns, y.data(), got.data());
   const std::uint8_t between =
       Loops<L>::inside_means({0x1p-11, 0x1p-25}, z.data(), lo.data(), hi.data(), v.data(), keys, columns, got.data());
   for (const auto* values : {&z, &e, &m, &y, &reach, &lo, &hi}) append(all, *values);
-  // Of the full formulas: scores that end in -inf, and series of eight.
-  std::vector<double> scores_of = some(seed + 5, keys, 20), full_lo(keys), full_hi(keys), p(keys),
-                      eight(3 * lane_count);
+  // Of the full formulas: scores that end in -inf.
+  std::vector<double> scores_of = some(seed + 5, keys, 20), full_lo(keys), full_hi(keys), p(keys);
   scores_of[keys - 1] = -std::numeric_limits<double>::infinity();
   const EndSums ends = Loops<L>::ends({20, -3, 0.01}, scores_of.data(), some(seed + 6, keys, 0.3).data(),
                                       full_lo.data(), full_hi.data(), keys);
@@ -142,19 +110,15 @@ std::vector<double> run(std::uint64_t seed) {
   for (const double sign : {-1.0, 1.0})
     all.push_back(
         Loops<L>::extreme_mean(full_lo.data(), full_hi.data(), some(seed + 7, keys, 1).data(), keys, 0, sign, sign));
-  Loops<L>::prefixes_of_eight(v.data(), keys * columns / lane_count,
-                              {eight.data(), eight.data() + lane_count, eight.data() + 2 * lane_count});
   append(all, std::vector<double>{ends.lo, ends.hi});
   const Grid on = Loops<L>::grid(scores_of.data(), keys), of_bits = Loops<L>::grid(bias.data(), 2 * lane_count);
   for (const Grid& each : {on, of_bits})
     append(all, std::vector<double>{each.lowest_bit, each.largest, double(each.below_infinity),
                                     double(each.above_infinity)});
-  for (const auto* values : {&full_lo, &full_hi, &p, &eight}) append(all, *values);
-  for (const auto* values : {&w, &w2, &first, &second, &scaled, &squared}) append(all, *values);
-  append(all, std::vector<double>{scores.z_max, scores.n, largest, weights.mass, weights.gain, squares.w, squares.p2,
-                                  sums.squares, sums.finite, sums.largest, double(sums.all_near), double(all_by_mean)});
-  for (const auto& bits : {accepted, near, by_mean}) all.insert(all.end(), bits, bits + columns / lane_count);
-  append(all, std::vector<double>{double(inside), double(between), double(squares.hides)});
+  for (const auto* values : {&full_lo, &full_hi, &p}) append(all, *values);
+  append(all, std::vector<double>{scores.z_max, scores.n, weights.mass, weights.gain});
+  all.insert(all.end(), accepted, accepted + columns / lane_count);
+  append(all, std::vector<double>{double(inside), double(between)});
   std::vector<double> turned(columns * lane_count);
   Loops<L>::turn_eight(v.data(), columns, columns, turned.data(), lane_count);
   append(all, turned);

@@ -11,7 +11,6 @@
 #include "core/rng.hpp"
 #include "kernels/mha/emulated.hpp"
 #include "kernels/mha/registry.hpp"
-#include "oracle/calibration.hpp"
 #include "oracle/mha/mha.hpp"
 #include "tests/oracle/mha_draw.hpp"
 
@@ -83,66 +82,6 @@ TEST(MhaStages, OfTheExplicitBlockAreNeverBlamed) {
     const Verdict verdict = oracle::MhaOracle(contract, call).judge_stages(out);
     ASSERT_NE(verdict.kind, VerdictKind::fail) << mha::to_text(problem) << ' ' << verdict.evidence->tensor;
   }
-}
-
-// Tier two of the heads, given q, k and v. Returns how many of some blocks need a lambda above what is permitted.
-int beyond_lambda(const char* policy, emulator::Defect defect, int cases, double& largest, int& proven) {
-  const mha::Contract contract =
-      testing::NamedBlockContract{policy, R"({"exp2":false,"fold":"none","lse_merge":"none","lazy":0})"}.contract();
-  const oracle::Thresholds thresholds =
-      oracle::shipped_calibration().thresholds_of_any_class(contract.attention.policy);
-  int count = 0;
-  for (int n = 0; n < cases; ++n) {
-    const std::uint64_t key = static_cast<std::uint64_t>(n) + 1;
-    mha::Problem problem = testing::draw_block(contract.attention.policy[Stage::storage], key);
-    if (defect != emulator::Defect::none) {
-      problem = mha::problem_from_text(std::string("l=16 m=128 e=64 heads=4 kv_heads=4 head_dim=16 dtype=") + policy +
-                                       " weights=dense");
-      problem.seed = key;
-    }
-    const mha::Inputs inputs = mha::materialise(problem);
-    const mha::StageOutputs outputs = mha::make_stages(problem, dtype_of(problem.dtype));
-    const Tensor out = mha::make_out(problem);
-    mha::Call call = inputs.call(out);
-    call.stages = outputs.views();
-    emulator::BlockVariant variant = emulator::draw_block_variant(contract, problem, key);
-    variant.attention.defect = defect;
-    emulator::run(call, contract, variant);
-    oracle::Statistics statistics;
-    proven += oracle::MhaOracle(contract, call).judge_stages(out, &statistics).kind == VerdictKind::fail;
-    largest = std::max(largest, statistics.largest_lambda);
-    count += statistics.largest_lambda > thresholds.warn;
-  }
-  return count;
-}
-
-TEST(MhaStages, HeadsSpeakToTheStatisticalTier) {
-  for (const char* policy : {"f16", "bf16", "f32", "f16-acc16"}) {
-    double largest = 0;
-    int proven = 0;
-    EXPECT_EQ(beyond_lambda(policy, emulator::Defect::none, static_cast<int>(problems_or(400)), largest, proven), 0)
-        << policy;
-    EXPECT_GT(largest, 0) << policy;
-    std::printf("%s: conforming blocks need lambda %.2f\n", policy, largest);
-  }
-  double largest = 0;
-  int proven = 0;
-  const int found = beyond_lambda("f16", emulator::Defect::exp_off, 20, largest, proven);
-  std::printf("exp off by 1e-3: %d proven, %d beyond lambda of 20\n", proven, found);
-  EXPECT_GT(found, 10);
-  // A contract of which the tiers do not speak.
-  oracle::Statistics untouched;
-  const mha::Contract contract = testing::NamedBlockContract{"f16", R"({"kappa":3})"}.contract();
-  const mha::Problem problem = testing::draw_block(Format::f16, 3);
-  const mha::Inputs inputs = mha::materialise(problem);
-  const mha::StageOutputs outputs = mha::make_stages(problem, DType::f16);
-  const Tensor out = mha::make_out(problem);
-  mha::Call call = inputs.call(out);
-  call.stages = outputs.views();
-  emulator::run(call, contract, emulator::draw_block_variant(contract, problem, 3));
-  (void)oracle::MhaOracle(contract, call).judge_stages(out, &untouched);
-  EXPECT_EQ(untouched.largest_lambda, 0);
-  EXPECT_EQ(untouched.elements, 0);
 }
 
 // % of cases in which a defect is found, and where.

@@ -1,6 +1,4 @@
-// Rows of few keys, judged beside each other in lanes: verdicts, counts and the numbers of the statistical tiers have the bits that
-// single rows give them.
-#include <bit>
+// Rows of few keys, judged beside each other in lanes: verdicts and counts are those that single rows give.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -49,19 +47,6 @@ Problem draw_short(Format dtype, std::uint64_t seed) {
   return p;
 }
 
-// Bits, so that NaN equals itself.
-void expect_same_bits(double a, double b, const char* what) {
-  EXPECT_EQ(std::bit_cast<std::uint64_t>(a), std::bit_cast<std::uint64_t>(b)) << what << ": " << a << " and " << b;
-}
-
-void expect_same_statistics(const oracle::Statistics& a, const oracle::Statistics& b) {
-  expect_same_bits(a.largest_lambda, b.largest_lambda, "largest_lambda");
-  expect_same_bits(a.squares, b.squares, "squares");
-  expect_same_bits(a.errors, b.errors, "errors");
-  EXPECT_EQ(a.elements, b.elements);
-  EXPECT_EQ(a.index, b.index);
-}
-
 // Row by row: what lanes say of a block that they settle, and what Quick says of it.
 void expect_same_rows(const Contract& contract, const Problem& problem, const Inputs& inputs, const Tensor& out,
                       const Tensor& lse, Settled& settled) {
@@ -69,38 +54,28 @@ void expect_same_rows(const Contract& contract, const Problem& problem, const In
   const oracle::Call call(contract, problem, inputs);
   const attest_tensor out_view = out.view(), lse_view = lse.view();
   const oracle::JudgedRows rows(problem);
-  for (const Quick::Spreads spreads : {Quick::Spreads::none, Quick::Spreads::near_and_t}) {
-    Quick quick(call, problem.dtype, spreads);
-    if (!oracle::ShortRows::speaks_of(quick, call, spreads, rows.size())) return;
-    oracle::ShortRows lanes(quick, call, spreads, problem.dtype, out_view, lse_view);
-    oracle::Block block;
-    for (std::size_t next = 0; next < rows.size() && lanes.speaks();) {
-      const bool settles = lanes.settles(problem, rows, next, true);
-      next = block.take(problem, rows, next, quick.max_rows());
-      if (!settles) continue;
-      quick.load(block.rows(), out_view, lse_view);
-      Index empty = 0;
-      ASSERT_EQ(lanes.rows().size(), block.rows().size());
-      for (Index n = 0; n < std::ssize(block.rows()); ++n) {
-        ASSERT_EQ(lanes.is_empty(n), quick.is_empty(n));
-        if (lanes.is_empty(n)) {
-          ASSERT_TRUE(quick.head_finite());
-          ++empty;
-          continue;
-        }
-        ASSERT_TRUE(quick.accepts_row(n));
-        ASSERT_TRUE(!lse.present() || quick.accepts_lse(n));
-        if (spreads == Quick::Spreads::none) continue;
-        ASSERT_TRUE(quick.has_spread(n));
-        ASSERT_TRUE(quick.spread(n).all_near);
-        const oracle::ShortRows::Spread spread = lanes.spread(n);
-        expect_same_bits(spread.squares, quick.spread(n).squares, "squares of a row");
-        expect_same_bits(spread.finite, quick.spread(n).finite, "elements of a row");
-        expect_same_bits(spread.weights, quick.weights(n), "weights of a row");
-        expect_same_bits(spread.largest, quick.spread(n).largest, "largest of a row");
+  Quick quick(call, problem.dtype);
+  if (!oracle::ShortRows::speaks_of(quick, call, rows.size())) return;
+  oracle::ShortRows lanes(quick, call, problem.dtype, out_view, lse_view);
+  oracle::Block block;
+  for (std::size_t next = 0; next < rows.size() && lanes.speaks();) {
+    const bool settles = lanes.settles(problem, rows, next, true);
+    next = block.take(problem, rows, next, quick.max_rows());
+    if (!settles) continue;
+    quick.load(block.rows(), out_view, lse_view);
+    Index empty = 0;
+    ASSERT_EQ(lanes.rows().size(), block.rows().size());
+    for (Index n = 0; n < std::ssize(block.rows()); ++n) {
+      ASSERT_EQ(lanes.is_empty(n), quick.is_empty(n));
+      if (lanes.is_empty(n)) {
+        ASSERT_TRUE(quick.head_finite());
+        ++empty;
+        continue;
       }
-      count(problem, std::ssize(block.rows()), empty, settled);
+      ASSERT_TRUE(quick.accepts_row(n));
+      ASSERT_TRUE(!lse.present() || quick.accepts_lse(n));
     }
+    count(problem, std::ssize(block.rows()), empty, settled);
   }
 }
 
@@ -149,12 +124,8 @@ TEST_P(ShortRows, InLanesAreWhatTheyAreOneByOne) {
 
     expect_same_rows(contract, problem, inputs, out, lse, settled);
     oracle::AttentionOracle oracle(contract, problem, inputs);
-    oracle::Statistics lanes, single;
-    const Verdict judged = oracle.judge(out, lse, &lanes);
-    testing::expect_same_verdict(
-        judged, oracle::AttentionOracle(contract, problem, inputs).judge_row_by_row(out, lse, &single));
-    expect_same_statistics(lanes, single);
-    testing::expect_same_verdict(oracle.judge(out, lse), oracle.judge_row_by_row(out, lse));
+    const Verdict judged = oracle.judge(out, lse);
+    testing::expect_same_verdict(judged, oracle::AttentionOracle(contract, problem, inputs).judge_row_by_row(out, lse));
     failed += judged.kind == VerdictKind::fail;
     if (HasFailure()) return;
   }
