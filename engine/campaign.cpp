@@ -389,7 +389,14 @@ class Campaign {
     Inquiry inquiry(stations_[0], op_, *closing_);
     summary_.defects = cluster(summary_.findings,
                                summary_.interrupted ? Evidences{table_, buckets} : inquiry.evidences(table_, buckets));
-    mark_known(summary_, options_.known_entries, supports_);
+    const auto reproduced = [&](const Problem& at, const std::string& property) {
+      return inquiry.reproduced(at, property, options_, limits_);
+    };
+    const auto calls_of = [&](const Entry& at) { return inquiry.calls_of(at); };
+    if (summary_.interrupted)
+      Known(options_.known_entries, supports_).mark(summary_);
+    else
+      Known(options_.known_entries, supports_, reproduced, calls_of).mark(summary_);
     for (const Defect& defect : summary_.defects) note_predicate(defect);
     for (Defect& defect : summary_.defects)
       if (!defect.known && !summary_.interrupted)

@@ -116,6 +116,9 @@ class Clustering : Groups {
     std::ranges::stable_sort(weightiest, [](const Studied* a, const Studied* b) {
       return std::pair(weight_of(a->key), a->failing.size()) > std::pair(weight_of(b->key), b->failing.size());
     });
+    std::vector<const Studied*> anchors;
+    for (const Studied& member : group.members)
+      if (shows_it(member)) anchors.push_back(&member);
     std::map<std::string, std::size_t> keys;
     std::optional<Studied> best;
     bool best_fits = false;  // it says something, and most members need no form beside
@@ -123,7 +126,7 @@ class Clustering : Groups {
       const std::string key = to_text(member->key);
       if ((keys.size() >= most_keys_tried && !keys.contains(key)) || keys[key]++ >= most_of_key) continue;
       Studied tried = *member;
-      study_.learn_from(tried, buckets);
+      study_.learn_from(tried, buckets, anchors);
       const Predicate& says = tried.learned.predicate;
       const auto beside = std::ranges::count_if(
           group.members, [&](const Studied& one) { return study_.needs_a_form_beside(says, one); });
@@ -134,6 +137,11 @@ class Clustering : Groups {
     }
     group.speaker = std::move(*best);
     group.shown.reset();
+  }
+  // Whether the defect shows on the problem of a minimal reproducer itself, and not on one that its law makes of it: what is learned of the
+  // group holds there, or nothing is.
+  [[nodiscard]] bool shows_it(const Studied& member) const {
+    return entry(member).minimal && (member.of_calls || !makes_calls(entry(member)));
   }
 
   // What too few failures do not tell, or tell wrongly, a minimal reproducer may.

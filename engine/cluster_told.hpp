@@ -141,7 +141,7 @@ class ToldRules : public Groups {
     std::set<std::string> buckets = buckets_of(a);
     buckets.insert(its.begin(), its.end());
     Studied both = a.speaker;
-    study_.learn_from(both, buckets, &other);
+    study_.learn_from(both, buckets, {&other});
     const Predicate& common = both.learned.predicate;
     if (both.failing.size() < enough_failures || common.atoms.empty()) return false;
     if (!lie_within(common, its)) return false;  // by its own law

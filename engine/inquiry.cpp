@@ -3,11 +3,16 @@
 #include <optional>
 
 #include "engine/explain/accounts.hpp"
+#include "engine/failure.hpp"
 #include "engine/recorder.hpp"
 #include "engine/restated.hpp"
+#include "engine/stream.hpp"
 #include "properties/property.hpp"
 
 namespace attest::engine {
+namespace {
+constexpr std::int64_t most_calls = 200;  // that one answer is shrunk with
+}  // namespace
 
 template <class Step>
 auto Inquiry::in_time(Step&& step) -> decltype(step()) {
@@ -46,6 +51,23 @@ bool Inquiry::holds_apart(const Entry& at, const std::string& property) {
 }
 
 std::optional<Accounts> Inquiry::accounts(const Entry& at) { return accounts_of(at, station_.bench(), {}); }
+
+std::optional<Entry> Inquiry::reproduced(const Problem& at, const std::string& property, const CampaignOptions& options,
+                                         const ShrinkLimits& limits) {
+  return in_time([&]() -> std::optional<Entry> {
+    const Bench bench = station_.bench();
+    const std::size_t law = law_named(property, op_);
+    const Contract contract = contract_for_problem(bench.subject.info(), options.policy, at);
+    const CaseOutcome outcome = check(at, contract, bench, {&law, 1});
+    if (!outcome.reported) return std::nullopt;
+    return reproduce({at, outcome, std::nullopt, std::nullopt}, bench, options.subject, options.policy, limits,
+                     {most_calls, std::nullopt}, {});
+  });
+}
+
+std::vector<Problem> Inquiry::calls_of(const Entry& at) {
+  return in_time([&] { return probed(at, at.property).calls; });
+}
 
 CaseOutcome Inquiry::asked_alone(const std::string& property, const Entry& at, Subject& subject) {
   const std::size_t law = law_named(property, op_);

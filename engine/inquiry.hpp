@@ -1,7 +1,9 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "engine/campaign.hpp"
 #include "engine/cluster.hpp"
 #include "engine/instance.hpp"
 #include "engine/ops.hpp"
@@ -18,6 +20,12 @@ class Inquiry {
 
   // What is known of a campaign, and this to be asked for the rest.
   [[nodiscard]] Evidences evidences(const CaseTable& table, const std::map<std::string, std::string>& buckets);
+
+  // What a law's failure on a problem is shrunk to, within a few calls; nullopt where it holds.
+  [[nodiscard]] std::optional<Entry> reproduced(const Problem& at, const std::string& property,
+                                                const CampaignOptions& options, const ShrinkLimits& limits);
+  // The small calls of an entry's law.
+  [[nodiscard]] std::vector<Problem> calls_of(const Entry& at);
 
  private:
   [[nodiscard]] Probed probed(const Entry& at, const std::string& property);

@@ -1,6 +1,7 @@
 #include "engine/known.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "engine/study.hpp"
@@ -33,34 +34,63 @@ std::vector<Entry> known_entries(const std::filesystem::path& corpus) {
   return entries;
 }
 
-void mark_known(Summary& summary, const std::vector<Entry>& entries, const Supports& supports) {
-  const auto in_one_kind = [](const FailureKey& a, const FailureKey& b) { return kind_of(a) == kind_of(b); };
+// Whether the condition of an entry, under which nearly all problems fail by that law, holds of a problem.
+bool Known::says(const Entry& entry, const FailureKey& key, const Problem& problem) const {
+  if (!entry.explained || !in_one_way(entry.explained->key, key)) return false;
+  const auto predicate = predicate_from_text(entry.explained->predicate, entry.problem.op());
+  return predicate && sufficient({*predicate, entry.explained->counts, 0, 0}) && predicate->holds(problem, supports_);
+}
+
+bool Known::is_told(const Entry& at, const Kin& kin) const {
+  return std::ranges::any_of(kin.entries, [&](const Entry* entry) {
+    return without_law(entry->bucket) == without_law(at.bucket) || says(*entry, failure_key_of(at), at.problem);
+  });
+}
+
+bool Known::is_told_when_asked(const Entry& at, const Kin& kin) {
+  if (ends_instance(at.seen)) return false;  // a death is not asked for once more
+  std::set<std::string> laws;
+  for (const Entry* entry : kin.entries) laws.insert(entry->property);
+  const auto tell = [&](const Problem& problem, const std::string& law) {
+    const std::optional<Entry>& shown = reproduced(problem, law);
+    return shown && (is_told(*shown, kin) || (kin.condition && in_one_way(failure_key_of(*shown), kin.key) &&
+                                              kin.condition->holds(shown->problem, supports_)));
+  };
+  if (std::ranges::any_of(laws, [&](const std::string& law) { return tell(at.problem, law); })) return true;
+  if (!calls_of_ || find_law(at.property)->base_call()) return false;
+  std::erase_if(laws, [](const std::string& law) { return !find_law(law)->base_call(); });
+  return std::ranges::any_of(calls_of_(at), [&](const Problem& call) {
+    return std::ranges::any_of(laws, [&](const std::string& law) { return tell(call, law); });
+  });
+}
+
+const std::optional<Entry>& Known::reproduced(const Problem& at, const std::string& property) {
+  const auto [known, first] = asked_.try_emplace(property + " " + to_text(at));
+  if (first && reproduced_) known->second = reproduced_(at, property);
+  return known->second;
+}
+
+void Known::mark(Summary& summary) {
   for (Defect& defect : summary.defects) {
     if (defect.known) continue;
-    const auto member = [&](std::size_t i) -> const Finding& { return summary.findings[i]; };
-    const auto has_its_bucket = [&](std::size_t i) {
-      return member(i).known && in_one_kind(failure_key_of(member(i).entry), defect.key);
+    Kin kin{{}, defect.key, nullptr};
+    for (const Entry& entry : entries_)
+      if (&entry.problem.op() == summary.op && kind_of(failure_key_of(entry)) == kind_of(defect.key) &&
+          entry.subject == summary.findings[defect.findings.front()].entry.subject)
+        kin.entries.push_back(&entry);
+    const auto lies_there = [&](const Entry* entry) {
+      return in_one_way(failure_key_of(*entry), defect.key) && defect.predicate.holds(entry->problem, supports_);
     };
-    const auto meets_its_condition = [&](const Entry& entry) {
-      return in_one_way(failure_key_of(entry), defect.key) && sufficient({defect.predicate, defect.counts, 0, 0}) &&
-             defect.predicate.holds(entry.problem, supports);
-    };
-    const auto says_the_condition = [&](const Entry& entry) {
-      if (!entry.explained || !in_one_kind(entry.explained->key, defect.key)) return false;
-      const Law* law = find_law(entry.explained->key.property);
-      if (law == nullptr || (!law->base_call() && !in_one_way(entry.explained->key, defect.key))) return false;
-      const auto its = predicate_from_text(entry.explained->predicate, entry.problem.op());
-      return its && sufficient({*its, entry.explained->counts, 0, 0}) &&
-             std::ranges::all_of(defect.findings,
-                                 [&](std::size_t i) { return its->holds(member(i).entry.problem, supports); });
-    };
-    const auto tells = [&](const Entry& entry) {
-      return &entry.problem.op() == summary.op && entry.subject == member(defect.findings.front()).entry.subject &&
-             (meets_its_condition(entry) || says_the_condition(entry));
-    };
-    if (!std::ranges::any_of(defect.findings, has_its_bucket) && !std::ranges::any_of(entries, tells)) continue;
-    defect.known = true;
-    for (const std::size_t i : defect.findings) summary.findings[i].known = true;
+    if (separates({defect.predicate, defect.counts, 0, 0}) && std::ranges::any_of(kin.entries, lies_there))
+      kin.condition = &defect.predicate;
+    for (const std::size_t i : defect.findings) {
+      Finding& finding = summary.findings[i];
+      finding.known = finding.known || is_told(finding.entry, kin) ||
+                      (kin.condition && kin.condition->holds(finding.entry.problem, supports_)) ||
+                      is_told_when_asked(finding.entry, kin);
+    }
+    std::ranges::stable_partition(defect.findings, [&](std::size_t i) { return !summary.findings[i].known; });
+    defect.known = summary.findings[defect.findings.front()].known;
   }
 }
 

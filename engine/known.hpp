@@ -1,8 +1,12 @@
 #pragma once
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/avoid.hpp"
@@ -28,12 +32,47 @@ std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus);
 // The failures that a corpus expects.
 std::vector<Entry> known_entries(const std::filesystem::path& corpus);
 
-// Marks the defects, and their findings, that a corpus tells of already. What a failure was shrunk to depends on the time there was for it; a
-// defect is its law and its condition. Among failures of one kind it is known if
-// - one of its buckets is; or
-// - its condition, under which nearly all problems fail, holds of an entry of the same subject that fails by the same law; or
-// - the condition of such an entry, which was as good, holds of all reproducers of the defect: by the same law, or of a law that fails of
-//   its problem alone.
-void mark_known(Summary& summary, const std::vector<Entry>& entries, const Supports& supports);
+// What a law's failure on a problem is shrunk to, when it is asked once more: nullopt where the law does not fail there, or nobody can
+// say.
+using Reproduced = std::function<std::optional<Entry>(const Problem& at, const std::string& property)>;
+
+// What a corpus tells of the failures of a campaign.
+class Known {
+ public:
+  // All must outlive it. `reproduced` and `calls_of`, what a law calls small beside an entry's own problem, may be empty: nothing is asked.
+  Known(const std::vector<Entry>& entries, const Supports& supports, Reproduced reproduced = {},
+        std::function<std::vector<Problem>(const Entry& at)> calls_of = {})
+      : entries_(entries), supports_(supports), reproduced_(std::move(reproduced)), calls_of_(std::move(calls_of)) {}
+
+  // Marks what the corpus tells: each finding for itself, and a defect all of whose findings are marked. Of another defect new findings
+  // come first. What a failure was shrunk to depends on the time there was for it, so that a finding is told, among failures of one kind,
+  // if
+  // - an entry has its bucket, but for the law; or
+  // - its problem meets the condition of an entry, under which nearly all problems fail by the law of both; or
+  // - it lies, as does an entry that fails by the law of its defect, where the defect's condition holds: failures are ten times as frequent
+  //   there as elsewhere; or
+  // - it is asked: the law of an entry fails on its problem too, or on a call that its own law makes of it, and what that is shrunk to is
+  //   told so.
+  void mark(Summary& summary);
+
+ private:
+  // The entries that may tell a defect: of its subject and kind.
+  struct Kin {
+    std::vector<const Entry*> entries;
+    const FailureKey& key;  // of the defect
+    const Predicate*
+        condition;  // of the defect, if it says so much, and holds of such an entry by its law; else nullptr
+  };
+  [[nodiscard]] bool says(const Entry& entry, const FailureKey& key, const Problem& problem) const;
+  [[nodiscard]] bool is_told(const Entry& at, const Kin& kin) const;
+  [[nodiscard]] bool is_told_when_asked(const Entry& at, const Kin& kin);
+  const std::optional<Entry>& reproduced(const Problem& at, const std::string& property);
+
+  const std::vector<Entry>& entries_;
+  const Supports& supports_;
+  const Reproduced reproduced_;
+  const std::function<std::vector<Problem>(const Entry& at)> calls_of_;
+  std::map<std::string, std::optional<Entry>> asked_;  // by law and problem
+};
 
 }  // namespace attest::engine

@@ -135,20 +135,22 @@ Studied Study::of(std::size_t finding) const {
   return studied;
 }
 
-void Study::learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other) const {
+void Study::learn_from(Studied& studied, const std::set<std::string>& buckets,
+                       const std::vector<const Studied*>& others) const {
   static const Neighbours none_known;
   const Entry& entry = findings_[studied.finding].entry;
   if (!may_be_learned(entry)) return;
   studied.failing = failing(studied, buckets);
   std::erase_if(studied.failing, [&](const Row* row) {
-    return elsewhere_[studied.finding].contains(row) && (!other || elsewhere_[other->finding].contains(row));
+    return elsewhere_[studied.finding].contains(row) &&
+           std::ranges::all_of(others, [&](const Studied* other) { return elsewhere_[other->finding].contains(row); });
   });
   const bool own = studied.key == failure_key_of(entry) && (!studied.of_calls || find_law(entry.property)->base_call());
   const Neighbours& beside = own ? passing_neighbours(studied.finding) : none_known;
   const std::vector<const Row*> passing = this->passing(studied);
   const std::vector<const Row*> some = with_neighbours(passing, beside.options, beside.values);
   std::vector<const Row*> anchors{&studied.row};
-  if (other) anchors.push_back(&other->row);
+  for (const Studied* other : others) anchors.push_back(&other->row);
   const LearnOptions options{.of_layout = !studied.of_calls && studied.key.property == "layout"};
   studied.learned = learn(thinned_out(studied.failing), some, anchors, options);
   // Those that nobody shrank may be of so many defects that all together have nothing in common, or nothing of this one.
@@ -301,10 +303,14 @@ bool sufficient(const Learned& learned) {
          static_cast<double>(counts.failing) >= sufficient_share * static_cast<double>(counts.asked);
 }
 
-bool necessary(const Learned& learned) {
+bool separates(const Learned& learned) {
   const auto& [failing, asked, failing_elsewhere, elsewhere] = learned.counts;
-  return !learned.predicate.atoms.empty() && failing >= enough_failures && 20 * failing_elsewhere <= failing &&
+  return !learned.predicate.atoms.empty() && failing >= enough_failures &&
          failing * elsewhere >= 10 * failing_elsewhere * asked;
+}
+
+bool necessary(const Learned& learned) {
+  return separates(learned) && 20 * learned.counts.failing_elsewhere <= learned.counts.failing;
 }
 
 bool alike(const Studied& a, const Studied& b) {

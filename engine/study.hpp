@@ -53,8 +53,9 @@ class Study {
 
   // Every finding, from the failures of its own bucket.
   [[nodiscard]] std::vector<Studied> all();
-  // From those of several buckets; it then holds of the reproducer of `other` too, if there is one.
-  void learn_from(Studied& studied, const std::set<std::string>& buckets, const Studied* other = nullptr) const;
+  // From those of several buckets; it then holds of the reproducers of `others` too.
+  void learn_from(Studied& studied, const std::set<std::string>& buckets,
+                  const std::vector<const Studied*>& others = {}) const;
   // What a minimal reproducer shows by itself, of one that failed too seldom for more: failures that fell into `buckets`, for others may
   // be of any defect. Whether that is anything.
   bool learn_from_neighbours(Studied& studied, const std::set<std::string>& buckets) const;
@@ -111,7 +112,9 @@ int weight_of(const FailureKey& key);
 inline constexpr std::uint64_t enough_failures = 5;  // for a predicate to be believed
 // Nearly all of what it holds of fails.
 bool sufficient(const Learned& learned);
-// Nearly all that fails lies inside, where failures are much more frequent than elsewhere.
+// Failures are ten times as frequent inside as elsewhere.
+bool separates(const Learned& learned);
+// So they are, and nearly all that fails lies inside.
 bool necessary(const Learned& learned);
 // Whether two predicates separate the same failures.
 bool alike(const Studied& a, const Studied& b);

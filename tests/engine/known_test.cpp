@@ -3,6 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
+#include "engine/campaign.hpp"
+#include "fake_subject.hpp"
+#include "subjects/builtin.hpp"
+#include "temporary_folder.hpp"
+
 namespace attest::engine {
 namespace {
 
@@ -42,8 +49,8 @@ Entry entry(const FailureKey& key, const char* problem, const char* predicate, s
   return known;
 }
 
-bool known(Summary all, const std::vector<Entry>& entries) {
-  mark_known(all, entries, attest::Supports::everything());
+bool known(Summary all, const std::vector<Entry>& entries, const Reproduced& reproduced = {}) {
+  Known(entries, attest::Supports::everything(), reproduced).mark(all);
   EXPECT_EQ(all.defects[0].known, all.findings[0].known);
   return all.defects[0].known;
 }
@@ -58,8 +65,7 @@ TEST(Known, ByTheConditionOfTheDefect) {
 
 TEST(Known, ByTheConditionOfTheEntry) {
   EXPECT_TRUE(known(of(bound, causal, nullptr, 1), {entry(bound, causal, "causal==1")}));
-  EXPECT_TRUE(known(of(padded, causal, nullptr, 1), {entry(bound, causal, "causal==1")}));
-  EXPECT_FALSE(known(of(bound, causal, nullptr, 1), {entry(padded, causal, "causal==1")}));      // of its own calls
+  EXPECT_FALSE(known(of(padded, causal, nullptr, 1), {entry(bound, causal, "causal==1")}));      // another law
   EXPECT_FALSE(known(of(bound, plain, nullptr, 1), {entry(bound, causal, "causal==1")}));        // does not meet it
   EXPECT_FALSE(known(of(bound, causal, nullptr, 1), {entry(bound, causal, "causal==1", 200)}));  // fails in one of ten
   FailureKey crash = bound;
@@ -70,14 +76,117 @@ TEST(Known, ByTheConditionOfTheEntry) {
   EXPECT_FALSE(known(of(bound, causal, nullptr, 1), {other}));
 }
 
-TEST(Known, ByABucketOfTheDefect) {
-  Summary all = of(bound, causal, nullptr, 1);
-  all.findings.push_back(finding(bound, plain, "known"));
-  all.findings.back().known = true;
+TEST(Known, ByALawThatIsAsked) {
+  const std::vector<Entry> corpus{entry(bound, causal, "causal==1")};
+  int asked = 0;
+  const auto shows = [&](const FailureKey& key, const char* problem) -> Reproduced {
+    return [&asked, key, shrunk = std::string(problem)](const Problem&, const std::string& law) {
+      ++asked;
+      return law == key.property ? std::optional(finding(key, shrunk.c_str(), "shrunk").entry) : std::nullopt;
+    };
+  };
+  EXPECT_TRUE(known(of(padded, causal, nullptr, 1), corpus, shows(bound, causal)));
+  EXPECT_FALSE(known(of(padded, causal, nullptr, 1), corpus, shows(bound, plain)));    // another failure of that law
+  EXPECT_FALSE(known(of(padded, causal, nullptr, 1), corpus, shows(padded, causal)));  // the law holds there
+  EXPECT_GT(asked, 2);
+}
+
+// A law that fails everywhere fails on the problem of every entry.
+TEST(Known, NotByItsOwnLawOnAnEntry) {
+  const Reproduced shows = [](const Problem&, const std::string& law) {
+    return law == padded.property ? std::optional(finding(padded, plain, "another").entry) : std::nullopt;
+  };
+  EXPECT_FALSE(known(of(padded, plain, nullptr, 1), {entry(bound, causal, "causal==1")}, shows));
+}
+
+// What was brought together with a known failure is told by the corpus itself, or is new.
+TEST(Known, AFailureThatIsClusteredWronglyIsNotHidden) {
+  Summary all = of(bound, causal, "causal==1", 20);
+  all.findings[0].known = true;
+  all.findings.push_back(finding(padded, plain, "new"));
   all.defects[0].findings.push_back(1);
-  mark_known(all, {}, attest::Supports::everything());
+  Known({entry(bound, causal, "causal==1")}, attest::Supports::everything()).mark(all);
+  EXPECT_FALSE(all.defects[0].known);
+  EXPECT_EQ(all.defects[0].findings.front(), 1u);
+  EXPECT_TRUE(all.findings[0].known);
+  EXPECT_EQ(all.exit(), Exit::found);
+}
+
+TEST(Known, ByTheBucketsOfTheDefect) {
+  Summary all = of(bound, causal, nullptr, 1);
+  all.findings[0].known = true;
+  Known({}, attest::Supports::everything()).mark(all);
   EXPECT_TRUE(all.defects[0].known);
   EXPECT_EQ(all.exit(), Exit::held);
+}
+
+// ---- campaigns -----------------------------------------------------------------------------------------------------
+
+using Where = std::function<bool(const attest_attention&)>;
+
+// A kernel whose first number is wrong there.
+std::unique_ptr<test::FakeFactory> wrong(const SubjectFactory& right, Where where) {
+  return test::meddled(right, [where = std::move(where)](const attest_attention& call, CallResult result) {
+    const auto* shape = call.out.shape;
+    if (shape[0] * shape[1] * shape[2] * shape[3] > 0 && where(call)) *static_cast<float*>(call.out.data) += 1;
+    return result;
+  });
+}
+bool is_causal(const attest_attention& call) { return call.causal != 0 && call.k.shape[2] > 3; }
+bool is_capped(const attest_attention& call) { return call.softcap > 0 && call.q.shape[2] > 1; }
+
+// One campaign of a kernel whose corpus is in a folder, to which its reproducers come.
+Summary night(const SubjectFactory& subject, std::uint64_t seed, const std::filesystem::path& corpus,
+              std::uint64_t cases = 400) {
+  CampaignOptions options;
+  options.subject = "./mine.so";
+  options.policy = Policy();
+  options.cases = cases;
+  options.seed = seed;
+  options.jobs = 2;
+  options.corpus = corpus;
+  std::filesystem::create_directories(corpus);
+  options.known = known_buckets(corpus);
+  options.known_defects = known_defects(corpus);
+  options.known_entries = known_entries(corpus);
+  const auto peer = builtin_subject("builtin:explicit", {});
+  Observer silent;
+  return run_campaign(subject, peer.get(), options, silent);
+}
+
+TEST(KnownNights, OneDefectIsNewOnce) {
+  const auto right = builtin_subject("builtin:fused", {});
+  const auto subject = wrong(*right, is_causal);
+  const test::TemporaryFolder folder;
+  std::size_t told_otherwise = 0;
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const std::set<std::string> before = seed > 1 ? known_buckets(folder.path()) : std::set<std::string>();
+    const Summary summary = night(*subject, seed, folder.path(), seed == 1 ? 100 : 600);
+    EXPECT_EQ(summary.exit(), seed == 1 ? Exit::found : Exit::held) << seed;
+    EXPECT_FALSE(summary.findings.empty());
+    for (const Finding& finding : summary.findings)
+      told_otherwise += seed > 1 && !is_known(before, finding.entry.bucket);
+  }
+  EXPECT_GT(told_otherwise, 0u) << "the later nights had no bucket that was new: nothing was tried";
+}
+
+TEST(KnownNights, AnotherDefectBesideAKnownOneIsNew) {
+  const auto right = builtin_subject("builtin:fused", {});
+  for (const bool causal_is_known : {true, false}) {
+    const Where first = causal_is_known ? is_causal : is_capped, second = causal_is_known ? is_capped : is_causal;
+    const test::TemporaryFolder folder;
+    for (const std::uint64_t seed : {1, 2}) night(*wrong(*right, first), seed, folder.path());
+    const auto both =
+        wrong(*right, [first, second](const attest_attention& call) { return first(call) || second(call); });
+    const Summary summary = night(*both, 3, folder.path());
+    EXPECT_EQ(summary.exit(), Exit::found);
+    for (const Finding& finding : summary.findings) {
+      if (finding.known) continue;
+      const attest::Problem& problem = finding.entry.problem.as<attest::Problem>();
+      EXPECT_TRUE(causal_is_known ? problem.softcap > 0 : problem.causal) << finding.entry.bucket;
+    }
+    EXPECT_EQ(night(*both, 4, folder.path()).exit(), Exit::held);
+  }
 }
 
 }  // namespace

@@ -79,8 +79,8 @@ TEST(RecordedCalls, HaveTheTraitsOfTheirProblem) {
 }
 
 TEST(RecordedCalls, AreNotToldWhereTheyHaveManyNumbers) {
-  EXPECT_TRUE(recorded(problem_from_text("lq=1 lk=32 d=64 dv=62")));
-  EXPECT_FALSE(recorded(problem_from_text("lq=1 lk=32 d=64 dv=64")));
+  EXPECT_TRUE(recorded(problem_from_text("lq=1 lk=2048 d=256 dv=256")));
+  EXPECT_FALSE(recorded(problem_from_text("lq=1 lk=4096 d=256 dv=256")));
 }
 
 }  // namespace
