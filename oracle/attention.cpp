@@ -5,10 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <optional>
-#include <span>
-#include <vector>
 
 #include "oracle/call.hpp"
 #include "oracle/full.hpp"

@@ -40,13 +40,12 @@ struct AttentionOracle::Full {
     if (call.numbers.rounding == RoundingMode::directed && e.nonfinite_ok) e.undetermined = true;
     return e;
   }
-  static Quick::Weights weights(const Row& row, const Row::Box& box) { return {row.keys, row.p, box.lo, box.hi}; }
   // Has `quick` accept what it surely may of its row n, which is r.
   void accept_means(Quick& quick, Index n, const RowIndex& r) {
     if (!quick.holds_values()) return;
     Row& the_row = at(r);
     if (const Row::Box* const box = box_inside(call, the_row, quick.largest_value()))
-      quick.accept_means(n, weights(the_row, *box));
+      quick.accept_means(n, {the_row.keys, the_row.p, box->lo, box->hi});
   }
   // Whether the row's flags alone leave `got` undetermined, whatever its column.
   bool undetermined_by_row(const RowIndex& r, double got) {

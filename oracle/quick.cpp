@@ -346,8 +346,8 @@ bool Quick::all_set(const std::uint8_t* bits) const {
   return std::all_of(bits, bits + groups_, [](std::uint8_t set) { return set == 0xff; });
 }
 
-// Sets the bits of elements that surely lie between means.
-void Quick::inside_means(Index n, const Weights& weights, std::uint8_t* bits) {
+void Quick::accept_means(Index n, const Weights& weights) {
+  std::uint8_t* const bits = bits_ + n * groups_;
   double *p = open_, *lo = lo_, *hi = hi_;
   if (std::ssize(weights.keys) < call_.keys)
     for (double* to : {p, lo, hi}) std::fill_n(to, call_.keys, 0.0);
@@ -364,11 +364,6 @@ void Quick::inside_means(Index n, const Weights& weights, std::uint8_t* bits) {
       bits[group] = static_cast<std::uint8_t>(
           bits[group] | products::inside_means(rule, p, lo, hi, v_ + c, call_.keys, columns_, got_ + n * columns_ + c));
   }
-}
-
-void Quick::accept_means(Index n, const Weights& weights) {
-  std::uint8_t* const bits = bits_ + n * groups_;
-  inside_means(n, weights, bits);
   row_at(n).all = all_set(bits);
 }
 

@@ -106,7 +106,6 @@ class Quick {
   // Of a row: its largest score, sum p, and sum p (1 - e^-d) over that; g as products::AcceptRule has it.
   [[nodiscard]] bool accepts_lse(double z_max, double mass, double gain, double g, double value, Format type) const;
   void look_again(State& row, Index n, const double* got);
-  void inside_means(Index n, const Weights& weights, std::uint8_t* bits);
   [[nodiscard]] bool all_set(const std::uint8_t* bits) const;  // of every group of columns
   [[nodiscard]] bool leaves_out_value(Index n, double reach) const;
   [[nodiscard]] Index tile_size(Index tile) const noexcept {
