@@ -15,6 +15,7 @@
 #include "subjects/message.hpp"
 #include "subjects/names.hpp"
 #include "subjects/plugin.hpp"
+#include "subjects/python_sums.hpp"
 #include "subjects/shipped.hpp"
 
 namespace attest {
@@ -112,7 +113,8 @@ std::unique_ptr<SubjectFactory> worker(std::vector<std::string> argv, const std:
 }
 
 std::vector<std::string> python_worker(const std::string& target, const ResolveOptions& options) {
-  return {python_of(options), (python_folder() / "attest_worker.py").string(), target};
+  return {python_of(options),       "-c",  std::string(python_starter), python_folder().string(),
+          std::string(python_sums), target};
 }
 
 // `file`: as for worker().

@@ -5,8 +5,11 @@ none ends with status 0, none reaches beyond what descends from it, none holds a
 Usage: harmful_test.py ATTEST [unittest option...]
 """
 import ctypes
+import importlib.util
 import json
 import os
+import py_compile
+import shutil
 import signal
 import subprocess
 import time
@@ -330,21 +333,37 @@ for folder, _, files in os.walk(HERE):
         self.ends(self.python(in_call="for file in range(5, 64):\n    try: import stat; stat.S_ISSOCK(os.fstat(file).st_mode) and "
                                       f"os.write(file, {forged})\n    except OSError: pass"), "one more line|answered a call with")
 
-    def test_what_was_compiled_by_others_is_not_loaded(self):
-        """A worker's folder in which every module has a compiled one beside it that a subject wrote."""
-        import importlib.util
-        import py_compile
-        import shutil
-        shutil.copytree(ROOT / "subjects/python", self.cwd / "python", ignore=shutil.ignore_patterns("__pycache__"))
+    def install(self):
+        """From here on attest is a copy with its Python worker beside it, as it is installed: the worker's folder."""
+        program, folder = self.cwd / "copy/bin/attest", self.cwd / "copy/share/attest/python"
+        program.parent.mkdir(parents=True)
+        shutil.copy2(self.program, program)
+        shutil.copytree(ROOT / "subjects/python", folder, ignore=shutil.ignore_patterns("__pycache__"))
+        self.program = program
+        (self.cwd / "fine.py").write_text("import attest\n@attest.subject(contract={'policy': 'f32'})\n"
+                                          "def kernel(q, k, v, *, scale):\n    raise attest.Unsupported('nothing is taken')\n")
+        return folder
+
+    def test_what_was_compiled_or_added_by_others_is_not_loaded(self):
+        """A worker's folder in which every module has a compiled one beside it that a subject wrote, and modules that others would import."""
+        folder = self.install()
         poison = self.cwd / "poison.py"
         poison.write_text("import os; os._exit(77)")
-        for module in (self.cwd / "python/attest").rglob("*.py"):
+        for module in (folder / "attest").rglob("*.py"):
             target = importlib.util.cache_from_source(str(module))
             py_compile.compile(str(poison), cfile=target, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
-        done = subprocess.run([PYTHON_EXE, self.cwd / "python/attest_worker.py", "no.py"], text=True,
-                              capture_output=True, input=json.dumps({"protocol": 1, "message": "describe", "arena": "/dev/null",
-                                                                     "subject": "", "timeout_ms": 1000}) + "\n")
-        self.assertIn("no.py is no file", done.stdout, done.stderr)
+        for name in ("json.py", "numpy.py", "attest/json.py", "attest/numpy/__init__.py"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copy(poison, folder / name)
+        self.ends("fine.py", "nothing is taken", status=5)
+
+    def test_sources_that_a_subject_changed_are_not_run(self):
+        folder = self.install()
+        self.ends("fine.py", status=5)
+        name = self.python(in_call="Path(attest.worker.__file__).write_text('import os; os._exit(0)'); os._exit(1)")
+        self.assertIn(self.attest("check", name, *LIMITS).returncode, (1, 4))
+        self.assertIn("os._exit(0)", (folder / "attest/worker.py").read_text())
+        self.ends("fine.py", "worker.py is not the file that attest was built with", status=4)
 
     def test_modules_of_the_current_folder_are_not_the_workers(self):
         for name in ("attest", "json", "socket", "traceback"):

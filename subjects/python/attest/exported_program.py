@@ -1,4 +1,4 @@
-"""The explicit graph of a program that torch exported: `python attest_worker.py exported MODEL.pt2 OUT.onnx` writes it, and answers with a line of JSON:
+"""The explicit graph of a program that torch exported: attest_worker.py, asked `exported MODEL.pt2 OUT.onnx`, writes it, and answers with a line of JSON:
 {"constrain": {axis: "lo..hi"}}, the lengths that the program was exported for, or {"error": one sentence}.
 
 The graph says which program it is of (`attest.program`, a digest), so that the runtime `torch` knows what it is asked; it is the same at each export.
