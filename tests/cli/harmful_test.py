@@ -364,6 +364,8 @@ for folder, _, files in os.walk(HERE):
         self.assertIn(self.attest("check", name, *LIMITS).returncode, (1, 4))
         self.assertIn("os._exit(0)", (folder / "attest/worker.py").read_text())
         self.ends("fine.py", "worker.py is not the file that attest was built with", status=4)
+        (folder / "attest/worker.py").unlink()
+        self.ends("fine.py", "worker.py is not the file that attest was built with", status=4)
 
     def test_modules_of_the_current_folder_are_not_the_workers(self):
         for name in ("attest", "json", "socket", "traceback"):
