@@ -60,8 +60,7 @@ struct Entry {
   Contract contract;
   bool policy_given = false;  // the policy came from --policy: replay asks the subject for it
   std::string property;
-  std::string
-      refiled{};  // the law that it was stored under, which only warns now: ensemble-error is asked in its place
+  std::string refiled{};  // the law that it was stored under, which is gone: ensemble-error is asked in its place
   std::vector<std::string> with;           // further properties that must run beside it for the failure to show
   std::vector<EarlierCall> after;          // what a fresh instance must be asked first, in order; mostly nothing
   VerdictKind expect = VerdictKind::fail;  // pass, or fail

@@ -76,8 +76,11 @@ void judge_expected_failure(const Entry& entry, const Policy& policy, const Verd
     const std::string missing = lacking(entry.processor, processor());
     result.outcome = !passed ? Replayed::unexpected : missing.empty() ? Replayed::mended : Replayed::not_here;
     result.sentence =
-        !passed                  ? "expected to fail, and is " + std::string(name(verdict.kind)) + ": " + verdict.reason
-        : !entry.refiled.empty() ? fmt::format("its law, {}, only warns now: delete the entry", entry.refiled)
+        !passed ? "expected to fail, and is " + std::string(name(verdict.kind)) + ": " + verdict.reason
+        : !entry.refiled.empty()
+            ? fmt::format(
+                  "its law, {}, is gone, and ensemble-error, which took its place, only warns: delete the entry",
+                  entry.refiled)
         : missing.empty()
             ? "expected to fail and now passes: mended; make it an entry that expects `pass`"
             : fmt::format(

@@ -92,8 +92,8 @@ TEST(Corpus, RoundTripsEveryField) {
   EXPECT_TRUE(std::isnan(back.evidence->got));
 }
 
-// Laws that only warn now: what rested on them is asked of the law that took their place.
-TEST(Corpus, EntriesOfLawsThatOnlyWarnAreRefiled) {
+// Laws that are gone: what rested on them is asked of the law that took their place.
+TEST(Corpus, EntriesOfLawsThatAreGoneAreRefiled) {
   for (const char* law : {"aggregate-error", "statistical-bound"}) {
     Entry entry = sample();
     entry.property = law;
