@@ -402,7 +402,7 @@ class Campaign {
       if (!defect.known && !summary_.interrupted)
         in_time([&] { defect.effective = effective_precision(timed_, summary_, defect); });
     in_time([&] { explain_defects(summary_, stations_[0], limits_, options_); });
-    summary_.avoided = avoided(avoidance_, summary_, supports_);
+    summary_.avoided = avoided(avoidance_, summary_, table_, triage_);
   }
   // What is left out where it takes calls for which there is no time.
   void in_time(const std::function<void()>& step) {

@@ -1,13 +1,8 @@
 #include "engine/closing.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <map>
 #include <utility>
-
-#include "engine/bucket.hpp"
-#include "engine/cluster.hpp"
-#include "engine/known.hpp"
 
 namespace attest::engine {
 
@@ -43,16 +38,29 @@ void explain_defects(Summary& summary, Station& station, const ShrinkLimits& shr
   }
 }
 
-std::vector<Avoided> avoided(const Avoidance& avoidance, const Summary& summary, const Supports& supports) {
+std::vector<Avoided> avoided(const Avoidance& avoidance, const Summary& summary, const CaseTable& table,
+                             const Triage& triage) {
+  std::map<std::string, std::size_t> defect_of;  // by bucket
+  for (std::size_t d = 0; d < summary.defects.size(); ++d)
+    for (const std::size_t finding : summary.defects[d].findings)
+      defect_of[summary.findings[finding].entry.bucket] = d + 1;
+  const auto explained = [&](const AvoidRule& rule) {
+    std::vector<std::uint64_t> failures(summary.defects.size() + 1);
+    for (const CaseRow& row : table.rows()) {
+      const auto state = triage.states.find(row.signature);
+      if (state == triage.states.end() || !row.fails(rule.key) || !rule.predicate.holds(row.traits)) continue;
+      if (const auto defect = defect_of.find(state->second.bucket); defect != defect_of.end())
+        ++failures[defect->second];
+    }
+    return static_cast<std::size_t>(std::ranges::max_element(failures) - failures.begin());
+  };
   std::vector<Avoided> all;
   for (const AvoidRule& rule : avoidance.rules) {
     if (rule.retired || rule.asked == 0) continue;
-    Avoided one{to_text(rule), rule.failing, rule.asked, 0};
-    const auto same = [&](const Avoided& other) { return other.predicate == one.predicate; };
-    if (std::ranges::any_of(all, same)) continue;  // of another class of wrong numbers
-    for (std::size_t i = 0; i < summary.defects.size() && one.defect == 0; ++i)
-      if (explains(summary, summary.defects[i], rule, supports)) one.defect = i + 1;
-    all.push_back(std::move(one));
+    const std::string predicate = to_text(rule);
+    if (std::ranges::find(all, predicate, &Avoided::predicate) != all.end())
+      continue;  // of another class of wrong numbers
+    all.push_back({predicate, rule.failing, rule.asked, explained(rule)});
   }
   return all;
 }

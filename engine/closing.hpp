@@ -5,6 +5,7 @@
 
 #include "engine/avoid.hpp"
 #include "engine/campaign.hpp"
+#include "engine/case_table.hpp"
 #include "engine/instance.hpp"
 #include "engine/summary.hpp"
 #include "engine/triage.hpp"
@@ -17,8 +18,10 @@ namespace attest::engine {
 // first of the same kind.
 void count_unshrunk(const Triage& triage, Summary& summary);
 
-// The rules that decided what was drawn, each once and with the defect that it explains. Needs summary.defects.
-std::vector<Avoided> avoided(const Avoidance& avoidance, const Summary& summary, const Supports& supports);
+// The rules that decided what was drawn, each once and with the defect into whose buckets most of the failures fell that it explains. Needs
+// summary.defects.
+std::vector<Avoided> avoided(const Avoidance& avoidance, const Summary& summary, const CaseTable& table,
+                             const Triage& triage);
 
 // Explains the reproducers of the first new defects, as far as that costs little: under a time limit a second each, and a few in
 // all. What died, and what comes and goes, is not asked once more.

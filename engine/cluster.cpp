@@ -195,14 +195,4 @@ std::vector<Defect> cluster(const std::vector<Finding>& findings, const Evidence
   return defects;
 }
 
-bool explains(const Summary& summary, const Defect& defect, const AvoidRule& rule, const Supports& supports) {
-  return std::ranges::any_of(defect.findings, [&](std::size_t i) {
-    const Finding& finding = summary.findings[i];
-    const std::string key = to_text(rule.key);
-    const bool fails =
-        to_text(failure_key_of(finding.entry)) == key || std::ranges::find(finding.shows, key) != finding.shows.end();
-    return fails && rule.predicate.holds(finding.entry.problem, supports);
-  });
-}
-
 }  // namespace attest::engine

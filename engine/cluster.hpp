@@ -67,7 +67,4 @@ struct Evidences {
 // minimal reproducer count among those that pass. Depends on the arguments alone.
 std::vector<Defect> cluster(const std::vector<Finding>& findings, const Evidences& known);
 
-// Whether the failures that a rule avoids are those of a defect.
-bool explains(const Summary& summary, const Defect& defect, const AvoidRule& rule, const Supports& supports);
-
 }  // namespace attest::engine

@@ -576,6 +576,7 @@ TEST(Cluster, OneDefectUnderManyLawsIsOneEntry) {
         EXPECT_LE(work_of(problem(shown)), work_of(problem(i))) << name;
       }
     }
+    for (const Avoided& avoided : summary.avoided) EXPECT_GT(avoided.defect, 0u) << name << ": " << avoided.predicate;
     EXPECT_EQ(belonging, summary.findings.size());
     EXPECT_EQ(failures, summary.failing_cases);
   }
