@@ -47,12 +47,21 @@ class Kernel {
   };
 
   Result run(const Row& z, const std::vector<Row>& values) {
-    if (v_.normalise != Normalise::online) return run_whole(z, values);
     const Index keys = static_cast<Index>(z.size()), splits = std::max<Index>(1, std::min(v_.splits, keys));
-    std::vector<Partial> parts;
-    for (Index s = 0; s < splits; ++s)
-      parts.push_back(run_split(z, values, keys * s / splits, keys * (s + 1) / splits));
-    return merge(parts);
+    const auto first = [&](Index s) { return keys * s / splits; };
+    if (v_.normalise == Normalise::online) {
+      std::vector<Partial> parts;
+      for (Index s = 0; s < splits; ++s) parts.push_back(run_split(z, values, first(s), first(s + 1)));
+      return merge(parts);
+    }
+    if (splits == 1) return run_whole(z, values);
+    std::vector<Result> parts;
+    for (Index s = 0; s < splits; ++s) {
+      std::vector<Row> slices;
+      for (const Row& column : values) slices.emplace_back(column.begin() + first(s), column.begin() + first(s + 1));
+      parts.push_back(run_whole(Row(z.begin() + first(s), z.begin() + first(s + 1)), slices));
+    }
+    return merge_results(parts);
   }
 
  private:
@@ -62,14 +71,14 @@ class Kernel {
   // exp(z - shift), by exp or by exp2 with the shift scaled first.
   [[nodiscard]] double weight(double z, double shift) const {
     if (z == -infinity && v_.guard_empty) return 0;
-    if (!base_two()) return m_.exp(m_.round(softmax_, z - shift), false);
+    if (!base_two()) return m_.exp(m_.round(softmax_, z - shift), false, v_.exp_error);
     return power(z, exponent(shift));
   }
   // 2^(z to_exponent - scaled_shift).
   [[nodiscard]] double power(double z, double scaled_shift) const {
     return m_.exp(v_.fma && !octaves_ ? m_.multiply_add(softmax_, z, to_exponent_, -scaled_shift)
                                       : m_.round(softmax_, exponent(z) - scaled_shift),
-                  true);
+                  true, v_.exp_error);
   }
   // exp(z - lse), which needs no division.
   [[nodiscard]] double weight_by_lse(double z, double top, double total) const {
@@ -81,7 +90,7 @@ class Kernel {
     if (from == -infinity) return 0;
     if (from == to) return 1;
     const double gap = m_.round(softmax_, from - to);
-    return base_two() ? m_.exp(exponent(gap), true) : m_.exp(gap, false);
+    return base_two() ? m_.exp(exponent(gap), true, v_.rescale_error) : m_.exp(gap, false, v_.rescale_error);
   }
   [[nodiscard]] double entering(double weight) const { return m_.operand(m_.round(Stage::weights, weight)); }
   [[nodiscard]] double log(double x) const {
@@ -113,7 +122,9 @@ class Kernel {
     const bool rounded = v_.sum_of_rounded && v_.normalise == Normalise::after;
     const double total = sums_.sum(softmax_, rounded ? entered : p, v_.row_sum);
     const double inverse = m_.divide(softmax_, 1, total);
-    if (v_.normalise == Normalise::before)
+    if (v_.normalise == Normalise::anew)
+      for (std::size_t n = 0; n < p.size(); ++n) p[n] = weight(z[n], top);
+    if (v_.normalise == Normalise::before || v_.normalise == Normalise::anew)
       for (std::size_t n = 0; n < p.size(); ++n)
         entered[n] = entering(v_.reciprocal ? m_.round(softmax_, p[n] * inverse) : m_.divide(softmax_, p[n], total));
     if (v_.normalise == Normalise::by_lse)
@@ -196,56 +207,65 @@ class Kernel {
       result.lse = lse_of(top, total);
       return result;
     }
+    std::vector<Result> results;
+    for (const Partial& p : parts) {
+      Result& of = results.emplace_back(Result{{}, p.dead() ? -infinity : lse_of(p.maximum, p.total)});
+      for (const double sum : p.sums) of.out.push_back(divide(sum, p.total));
+    }
+    return merge_results(results);
+  }
+
+  // Normalised results of splits, by their log-sum-exp.
+  Result merge_results(std::vector<Result>& parts) {
+    for (Result& part : parts)
+      for (double& x : part.out) x = m_.round(Stage::partial, x);
     return v_.merge == Merge::chain || v_.merge == Merge::chain_by_lse ? chain(parts) : merge_flat(parts);
   }
 
-  [[nodiscard]] double partial_output(const Partial& p, std::size_t c) const {
-    return m_.round(Stage::partial, divide(p.sums[c], p.total));
-  }
-
-  Result merge_flat(const std::vector<Partial>& parts) {
-    const std::size_t columns = parts.front().sums.size();
-    Row lse;
-    for (const Partial& p : parts) lse.push_back(p.dead() ? -infinity : lse_of(p.maximum, p.total));
-    const double top = *std::max_element(lse.begin(), lse.end());
-    double total = 0;
-    for (const double l : lse)
-      if (l != -infinity) total = m_.round(softmax_, total + m_.exp(m_.round(softmax_, l - top), false));
+  Result merge_flat(const std::vector<Result>& parts) {
+    const std::size_t columns = parts.front().out.size();
+    double top = -infinity, total = 0;
+    for (const Result& p : parts) top = std::max(top, p.lse);
+    if (top == -infinity) return {Row(columns, std::nan("")), -infinity};
+    for (const Result& p : parts)
+      if (p.lse != -infinity)
+        total = m_.round(softmax_, total + m_.exp(m_.round(softmax_, p.lse - top), false, v_.rescale_error));
     const double all = m_.round(softmax_, top + log(total));
     Result result{Row(columns, 0), all};
     for (std::size_t c = 0; c < columns; ++c) {
       double x = 0;
-      for (std::size_t s = 0; s < parts.size(); ++s) {
-        if (lse[s] == -infinity) continue;
+      for (const Result& p : parts) {
+        if (p.lse == -infinity) continue;
         const double shift = v_.merge == Merge::by_lse ? all : top;
-        const double w = m_.round(final_, m_.exp(m_.round(softmax_, lse[s] - shift), false));
-        x = m_.round(final_, x + m_.round(final_, w * partial_output(parts[s], c)));
+        const double w = m_.round(final_, m_.exp(m_.round(softmax_, p.lse - shift), false, v_.rescale_error));
+        x = m_.round(final_, x + m_.round(final_, w * p.out[c]));
       }
       result.out[c] = v_.merge == Merge::by_lse ? x : m_.divide(final_, x, total);
     }
     return result;
   }
 
-  Result chain(const std::vector<Partial>& parts) {
-    Result result{Row(parts.front().sums.size(), 0), -infinity};
-    for (const Partial& p : parts) {
-      if (p.dead()) continue;
-      const double lse = lse_of(p.maximum, p.total);
+  Result chain(const std::vector<Result>& parts) {
+    Result result{Row(parts.front().out.size(), std::nan("")), -infinity};
+    for (const Result& p : parts) {
+      const double lse = p.lse;
+      if (lse == -infinity) continue;
       if (result.lse == -infinity) {
-        result.lse = lse;
-        for (std::size_t c = 0; c < result.out.size(); ++c) result.out[c] = partial_output(p, c);
+        result = p;
         continue;
       }
       const double top = std::max(result.lse, lse);
-      const auto weight = [&](double l, double shift) { return m_.exp(m_.round(softmax_, l - shift), false); };
+      const auto weight = [&](double l, double shift) {
+        return m_.exp(m_.round(softmax_, l - shift), false, v_.rescale_error);
+      };
       const double total = m_.round(softmax_, weight(result.lse, top) + weight(lse, top));
       const double all = m_.round(softmax_, top + log(total));
       const bool by_lse = v_.merge == Merge::chain_by_lse;
       const double old_weight = m_.round(final_, weight(result.lse, by_lse ? all : top));
       const double new_weight = m_.round(final_, weight(lse, by_lse ? all : top));
       for (std::size_t c = 0; c < result.out.size(); ++c) {
-        const double x = m_.round(
-            final_, m_.round(final_, old_weight * result.out[c]) + m_.round(final_, new_weight * partial_output(p, c)));
+        const double x =
+            m_.round(final_, m_.round(final_, old_weight * result.out[c]) + m_.round(final_, new_weight * p.out[c]));
         result.out[c] = m_.round(Stage::partial, by_lse ? x : m_.divide(final_, x, total));
       }
       result.lse = all;

@@ -14,11 +14,14 @@ namespace attest::emulator {
 
 enum class Order : std::uint8_t { forward, backward, pairwise, lanes, random };
 enum class ScaleOn : std::uint8_t { score, q, k, exponent, square_roots };
-enum class Normalise : std::uint8_t { online, after, before, by_lse };
+// When weights meet the sum. `anew`: those of `before` are made a second time, to be divided.
+enum class Normalise : std::uint8_t { online, after, before, by_lse, anew };
+// How splits merge. Without the running sums of `online` there is nothing unnormalised: it is `normalised`.
 enum class Merge : std::uint8_t { unnormalised, normalised, chain, by_lse, chain_by_lse };
 // How far off a function or a division is, of what the contract allows: at random, by all of it with a sign at random, by
-// all of it to one side, or to one side up to an argument and to the other beyond.
-enum class Error : std::uint8_t { none, random, scattered, up, down, outwards, inwards, stepped };
+// all of it to one side, or to one side up to an argument and to the other beyond; each of these by the argument. By the call:
+// by all of it to one side and the other in turn, or with a sign at random, as lanes and tails with a function of their own err.
+enum class Error : std::uint8_t { none, random, scattered, up, down, outwards, inwards, stepped, in_turn, by_call };
 
 // Where a result goes that its format does not hold.
 enum class Direction : std::uint8_t { nearest, up, down, toward_zero };
@@ -58,7 +61,8 @@ struct Variant {
   bool guard_empty = true;      // whether -inf scores are skipped
   Index tile = 1 << 30, splits = 1;
   Error exp_error = Error::none, tanh_error = Error::none, div_error = Error::none;
-  double lazy = 0;  // nats by which the running maximum may lag, all of which it takes
+  Error rescale_error = Error::none;  // of exp where sums are rescaled or splits merged
+  double lazy = 0;                    // nats by which the running maximum may lag, all of which it takes
   std::uint64_t seed = 1;
   Defect defect = Defect::none;
   // Of a row that is kept whole: the order in which the rounded products of a column are added, one after the other, given the

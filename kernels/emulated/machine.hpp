@@ -87,7 +87,7 @@ class Machine {
     return total;
   }
   // exp(x), or 2^x, in the softmax format with the error that the contract allows: all of it.
-  [[nodiscard]] double exp(double x, bool base_two) const {
+  [[nodiscard]] double exp(double x, bool base_two, Error error) const {
     if (x == -std::numeric_limits<double>::infinity()) return 0;
     if (x == 0) return 1;
     const Format f = contract_.policy[Stage::softmax];
@@ -97,9 +97,10 @@ class Machine {
       value *= 1 + 1e-3 * std::sin(2 * std::numbers::pi * (octaves - std::floor(octaves)));
     }
     if (!std::isfinite(value)) return round(f, static_cast<double>(value));
+    value = std::max(value, std::numeric_limits<long double>::denorm_min());  // exp is never 0
     const Arithmetic& a = contract_.arithmetic;
-    const double share = off(variant_.exp_error, x, value);
-    if (a.exp_rel) return round(f, static_cast<double>(value + value * share * *a.exp_rel));
+    const double share = off(error, x, value);
+    if (a.exp_rel) return round(f, static_cast<double>(value + value * share * (*a.exp_rel * (1 - 0x1p-24))));
     return std::max(0.0, in_ulps(f, value, share, a.exp_ulp, ulp(f, static_cast<double>(value))));
   }
 
@@ -113,7 +114,9 @@ class Machine {
   [[nodiscard]] double divide(Format f, double x, double y) const {
     const long double value = f == Format::f64 ? static_cast<long double>(x) / y : x / y;
     const double quotient = static_cast<double>(value);
-    return in_ulps(f, value, off(variant_.div_error, quotient, value), contract_.arithmetic.div_ulp, ulp(f, quotient));
+    const bool exact = std::fma(quotient, y, -x) == 0;
+    return in_ulps(f, value, off(variant_.div_error, quotient, value), contract_.arithmetic.div_ulp, ulp(f, quotient),
+                   exact);
   }
 
  private:
@@ -193,10 +196,10 @@ class Machine {
     if (!std::isfinite(x)) return std::fabs(x);
     return std::ldexp(1.0, std::ilogb(std::max(std::fabs(x), smallest_normal(f))) - precision(f) + 1);
   }
-  // -1 .. 1 of what is allowed of a result of `value` for the argument x, all but what double may lose of it; nothing where
-  // either is no number, or 0, which every format holds.
+  // -1 .. 1 of what is allowed of a result of `value` for the argument x; nothing where either is no number, or 0, which every
+  // format holds.
   [[nodiscard]] double off(Error error, double x, long double value) const {
-    constexpr double all = 1 - 0x1p-24;
+    constexpr double all = 1;
     if (!std::isfinite(x) || x == 0 || value == 0) return 0;
     const double hashed = symmetric_uniform(mix(variant_.seed ^ std::bit_cast<std::uint64_t>(x)));
     switch (error) {
@@ -216,25 +219,34 @@ class Machine {
         return value < 0 ? all : -all;
       case Error::stepped:
         return x > -0.7 ? all : -all;
+      case Error::in_turn:
+        return calls_++ % 2 == 0 ? all : -all;
+      case Error::by_call:
+        return std::copysign(all, symmetric_uniform(mix(variant_.seed ^ calls_++)));
     }
     return 0;
   }
   // A number of `f` at most |share| ulps of `unit` from the exact `value`, to the side of `share`: the last there is. That
   // next to the value where `ulps` are those of rounding to nearest.
-  [[nodiscard]] double in_ulps(Format f, long double value, double share, double ulps, double unit) const {
+  [[nodiscard]] double in_ulps(Format f, long double value, double share, double ulps, double unit,
+                               bool exact = false) const {
     const double nearest = round(f, static_cast<double>(value));
     if (share == 0 || !std::isfinite(value)) return nearest;
     if (std::fabs(share) < 0.99) return round(f, static_cast<double>(value + share * std::max(0.0, ulps - 0.5) * unit));
-    const long double end = value + static_cast<long double>(share) * ulps * unit;
+    // What the processor's functions leave open of a `value` that is not exact: they are in double, in long double for f64.
+    const long double open = exact ? 0 : std::fabs(value) * (f == Format::f64 ? 0x1p-62L : 0x1p-51L);
+    const long double reach = static_cast<long double>(ulps) * unit - open;
+    const long double end = value + std::copysign(reach, static_cast<long double>(share));
     const long double grid = ulp(f, static_cast<double>(end));
     const auto last = static_cast<double>((share > 0 ? std::floor(end / grid) : std::ceil(end / grid)) * grid);
     // Less than half an ulp reaches the nearest number, if that.
-    return std::fabs(last - value) > std::fabs(end - value) ? nearest : round(f, last);
+    return std::fabs(last - value) > reach ? nearest : round(f, last);
   }
   const Contract& contract_;
   const Variant& variant_;
   bool truncates_;
   Blocks blocks_;
+  mutable std::uint64_t calls_ = 0;  // of functions that err by the call
 };
 
 }  // namespace attest::emulator

@@ -26,7 +26,7 @@ class Schemes {
   Schemes(const Arithmetic& a, double scale) : exps_(a.exp2 ? 2 : 1) {
     if (a.normalise_after) ways_ = {Normalise::online, Normalise::after};
     if (a.normalise_before) ways_.push_back(Normalise::before);
-    if (a.normalise_lse) ways_.push_back(Normalise::by_lse);
+    if (a.normalise_lse) ways_.insert(ways_.end(), {Normalise::by_lse, Normalise::anew});
     if (a.fold_q) places_.push_back(ScaleOn::q);
     if (a.fold_k) places_.push_back(ScaleOn::k);
     if (a.exp2 && scale > 0) places_.push_back(ScaleOn::exponent);
@@ -53,18 +53,20 @@ void add_in_order(Variant& v, const Contract& contract, bool reversed) {
   if (contract.arithmetic.key_order == KeyOrder::any) v.reversed = reversed;
 }
 
-void go_to_the_end(Variant& v, const Contract& contract, bool up, int turn) {
+// Takes every freedom to an end, each to one of its own: what errs everywhere alike cancels where weights are divided by their sum.
+void go_to_the_end(Variant& v, const Contract& contract, std::uint64_t key) {
+  const auto pick = [&](std::uint64_t n) { return below(key = mix(key), n); };
   const Arithmetic& a = contract.arithmetic;
-  v.exp_error = up ? Error::up : Error::down;
-  v.div_error = turn % 2 != 0 ? Error::up : Error::down;
-  v.tanh_error = turn / 2 % 2 != 0 ? Error::outwards : Error::inwards;
-  if (a.kappa >= 3) v.truncate_qk = v.truncate_pv = v.truncate_sum = true;
+  constexpr Error ends[] = {Error::none, Error::up, Error::down, Error::in_turn, Error::by_call};
+  for (Error* error : {&v.exp_error, &v.rescale_error, &v.tanh_error, &v.div_error}) *error = ends[pick(5)];
+  if (a.kappa >= 3)
+    for (bool* truncates : {&v.truncate_qk, &v.truncate_pv, &v.truncate_sum}) *truncates = pick(4) != 0;
   if (a.mma) {
     v.blocks_qk = v.blocks_pv = v.blocks_sum = Blocks::chained;
     v.blocks_at_once = 1;
   }
-  if (turn % 2 != 0 && a.lse_merge != LseMerge::none && v.normalise == Normalise::online)
-    v.splits = a.splits_max ? static_cast<Index>(*a.splits_max) : 6;
+  if (a.lse_merge != LseMerge::none && pick(2) != 0)
+    v.splits = std::min(static_cast<Index>(a.splits_max.value_or(64)), Index{1} + (Index{1} << pick(7)));
   v.lazy = contract.lazy_nats();
 }
 
@@ -79,17 +81,18 @@ Variant member_variant(const Contract& contract, const Problem& problem, std::ui
   if (n % 4 == 2)
     add_in_order(v, contract, n / 4 % 2 != 0);
   else if (n % 4 != 0)
-    go_to_the_end(v, contract, n % 4 == 1, n / 4);
+    go_to_the_end(v, contract, v.seed);
   return v;
 }
 
 std::string in_words(const Variant& v) {
   constexpr const char* orders[] = {"forward", "backward", "pairwise", "in lanes", "shuffled"};
   constexpr const char* places[] = {"score", "q", "k", "exponent", "q and k"};
-  constexpr const char* ways[] = {"online", "divided at the end", "weights divided first", "weights by log-sum-exp"};
+  constexpr const char* ways[] = {"online", "divided at the end", "weights divided first", "weights by log-sum-exp",
+                                  "weights made anew and divided"};
   std::string text = ways[static_cast<int>(v.normalise)];
   if (v.normalise == Normalise::online && v.tile < (Index{1} << 30)) text += fmt::format(" in tiles of {}", v.tile);
-  if (v.normalise == Normalise::online && v.splits > 1) text += fmt::format(", {} splits", v.splits);
+  if (v.splits > 1) text += fmt::format(", {} splits", v.splits);
   text += fmt::format(", sums {} (scores) and {} (values), scale on {}", orders[static_cast<int>(v.qk)],
                       orders[static_cast<int>(v.pv)], places[static_cast<int>(v.scale_on)]);
   if (v.exp2) text += ", exp2";

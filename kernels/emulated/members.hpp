@@ -8,8 +8,8 @@
 namespace attest::emulator {
 
 // Member n of the ensemble of `seed`. Scheme, exp2, fma and the place of the scale are enumerated, in an order drawn from the seed;
-// all else is as draw_variant() has it. Of each four members one is otherwise left as drawn, one errs by all that the contract
-// permits upwards and one downwards, and one adds in order.
+// all else is as draw_variant() has it. Of each four members one is otherwise left as drawn, two take each freedom to an end of its
+// own, and one adds in order.
 Variant member_variant(const Contract& contract, const Problem& problem, std::uint64_t seed, int n);
 
 // A scheme in words: "online in tiles of 16, forward sums, exp2, scale on q".

@@ -23,6 +23,7 @@ Variant draw_variant(const Contract& contract, const Problem& problem, std::uint
   v.reciprocal = pick(2) != 0;
   v.truncate_qk = v.truncate_pv = v.truncate_sum = a.kappa >= 3 && pick(2) != 0;
   for (Error* error : {&v.exp_error, &v.tanh_error, &v.div_error}) *error = static_cast<Error>(pick(error_kinds));
+  v.rescale_error = v.exp_error;
   const double scale = problem.effective_scale();
   switch (pick(5)) {
     case 1:
