@@ -149,8 +149,9 @@ def main():
     parser.add_argument("--mixed", type=float, default=0.3)
     parser.add_argument("--policy", action="append", help="only these")
     parser.add_argument("--assume", default=None)
+    parser.add_argument("--property", default=None, help="this law alone")
     parser.add_argument("--without", default="",
-                        help="of div, kappa, mma, before, subnormals: what is left plain, to look behind a finding")
+                        help="of div, kappa, mma, before, subnormals, slack (all that is over 4 ulp): what is left plain, to look behind a finding")
     parser.add_argument("--findings", default=None, help="a file for lines of JSON")
     options = parser.parse_args()
 
@@ -173,6 +174,8 @@ def main():
         cases = options.cases if laws_ == "all" else 20 * options.cases if options.laws == "some" else options.cases
         words = ["--seed", str(source.getrandbits(32)), "--cases", str(cases), "--laws", laws_,
                  "--continue-after-failure", "--shrink-budget", "60"] + (["--assume", domain] if domain else [])
+        if options.property:
+            words += ["--property", options.property]
         report, errors = check(options.attest, options.plugin, trial, words)
         if report is None:
             tally.refuse(errors)

@@ -117,7 +117,8 @@ def draw_trial(random, policies, mixed=False, without=()):
     if random.random() < 0.3:
         contract["softcap_before_bias"] = random.random() < 0.5
     scheme["softcap_before_bias"] = int(contract.get("softcap_before_bias", True))
-    kappa = 1 if "kappa" in without else random.choice([1, 1, 1, 3])
+    modest = "slack" in without
+    kappa = 1 if "kappa" in without or modest else random.choice([1, 1, 1, 3])
     if kappa != 1:
         contract["kappa"] = kappa
     aside = Random()  # so that contracts without tensor cores stay what they were
@@ -129,14 +130,16 @@ def draw_trial(random, policies, mixed=False, without=()):
     if flush:
         contract["flush_to_zero"] = True
         scheme["flush"] = sum(bit for bit in FLUSHES.values() if random.random() < 0.5)
-    # Statistics take orders and functions that look at the numbers for none of theirs.
+    # Orders and functions that look at the numbers, which a contract then says (`order`: `values`).
     looks = flush or kappa != 1 or mma is not None
     by_value = looks and deterministic is None
 
     # Functions.
     side = lambda: random.choice(SIDES + (("mean", "mean") if by_value else ()))
     most_ulp = 0.95 * 2 ** (PRECISION[stages["softmax"]] - 1)  # beyond, exp may be 0: no promise at all
-    if random.random() < 0.2:
+    if modest:
+        most_ulp = min(most_ulp, 4)
+    if random.random() < 0.2 and not modest:
         relative = random.choice([1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.4, 0.5])
         contract["exp_rel"] = relative
         scheme["exp_rel"] = relative
@@ -148,17 +151,18 @@ def draw_trial(random, policies, mixed=False, without=()):
     scheme["exp_side"] = side()
     scheme["rescale_side"] = random.choice([scheme["exp_side"], side(), "up", "down"])
     ulps = min(random.choice([0.5, 0.5, 0.5, 1, 1.5, 2, 8, 64, 1024]),
-               0.2 * 2 ** (min(PRECISION[stages["softmax"]], PRECISION[stages["pv"]]) - 1))
+               0.2 * 2 ** (min(PRECISION[stages["softmax"]], PRECISION[stages["pv"]]) - 1), most_ulp)
     ulps = 0.5 if "div" in without else max(ulps, 0.5)
     if ulps != 0.5:
         contract["div_ulp"] = ulps
         scheme["div_ulp"] = ulps
         scheme["div_side"] = side()
     ulps = min(random.choice([4, 4, 4, 0.5, 1, 16, 100, 1000]), 0.4 * 2 ** (PRECISION[stages["softcap"]] - 1))
+    ulps = min(ulps, 4) if modest else ulps
     if ulps != 4:
         contract["tanh_ulp"] = ulps
     scheme["tanh_ulp"] = ulps
-    if random.random() < 0.3:
+    if random.random() < 0.3 and not modest:
         contract["tanh"] = "absolute"
         scheme["tanh_absolute"] = 1
     scheme["tanh_side"] = side()
@@ -263,6 +267,9 @@ def draw_trial(random, policies, mixed=False, without=()):
             scheme[what] = "+".join([order] + scheme[what].split("+")[1:])
         for what in ("exp_side", "rescale_side", "div_side"):
             scheme[what] = words.choice(["mean", "up", "down"])
+    if "mean" in (scheme[side] for side in scheme if side.endswith("_side")) or "by_value" in scheme["product"] or \
+            scheme["dot"].startswith(("rising", "falling", "by_value")):
+        contract["order"] = "values"
     seed = random.getrandbits(32)
     scheme["seed"] = seed
     return Trial(contract, stages, scheme, seed)
