@@ -18,8 +18,6 @@ Attempt::Attempt(const Problem& problem, const CaseOutcome& outcome, Bench bench
       bench_(bench),
       policy_(policy) {
   if (outcome.culprit) poison_ = outcome.culprit->laws;
-  bench_.briefly = key_.property == ensemble_error_name;
-  if (may_be_proven()) laws_.insert(laws_.begin(), law_named(policy_bound_name, best_.op()));
 }
 
 Contract Attempt::contract(const Problem& problem) const {
@@ -72,13 +70,6 @@ Trialled Attempt::operator()(const Problem& candidate) {
   return answer;
 }
 
-Trialled Attempt::in_full(const Problem& candidate) {
-  const bool briefly = std::exchange(bench_.briefly, false);
-  Trialled answer = (*this)(candidate);
-  bench_.briefly = briefly && may_be_proven();
-  return answer;
-}
-
 void Attempt::accepted(const Problem& best) {
   best_ = best;
   if (!moved_.empty()) after_ = moved_;
@@ -113,13 +104,7 @@ std::optional<Verdict> Attempt::failure_of(CaseOutcome& outcome) {
   std::optional<Verdict> failure;
   for (LawVerdict& law : outcome.laws) {
     if (!is_finding(law.verdict.kind)) continue;
-    const FailureKey shown = key_of(all_laws()[law.law].name, law.verdict);
-    if (proves(shown)) {
-      key_ = shown;
-      laws_ = {law_named(policy_bound_name, best_.op())};
-      bench_.briefly = false;
-    }
-    if (shown == key_) failure = std::move(law.verdict);
+    if (key_of(all_laws()[law.law].name, law.verdict) == key_) failure = std::move(law.verdict);
   }
   return failure;
 }
@@ -190,14 +175,6 @@ Attempt::Spent Attempt::simplify(const Problem& problem, const Verdict& verdict,
     budget.calls -= std::min(budget.calls, shrunk.calls);
   }
   return spent;
-}
-
-bool Attempt::may_be_proven() const {
-  return is_statistical(law_named(key_.property, best_.op())) && key_.kind == VerdictKind::fail;
-}
-
-bool Attempt::proves(const FailureKey& shown) const {
-  return may_be_proven() && shown.property == policy_bound_name && shown.kind == key_.kind && shown.what == key_.what;
 }
 
 }  // namespace attest::engine

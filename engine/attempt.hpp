@@ -20,17 +20,12 @@ class Attempt {
   // `outcome` has a finding; all must outlive the attempt.
   Attempt(const Problem& problem, const CaseOutcome& outcome, Bench bench, const std::optional<Policy>& policy);
 
-  // The key of the failure. One of a statistic turns into one of the policy bound, which is a proof, once a candidate
-  // shows that.
+  // The key of the failure.
   [[nodiscard]] const FailureKey& key() const { return key_; }
   // What a fresh instance must be asked before.
   [[nodiscard]] const std::vector<Asked>& after() const { return after_; }
 
   Trialled operator()(const Problem& candidate);
-  // True if candidates are asked less than a finding needs: the law ensemble-error makes its first step alone.
-  [[nodiscard]] bool asks_briefly() const { return bench_.briefly; }
-  // The candidate, asked in full.
-  Trialled in_full(const Problem& candidate);
   // Says that `best`, which was tried and failed, is the problem from which candidates depart now.
   void accepted(const Problem& best);
 
@@ -60,8 +55,6 @@ class Attempt {
   Trialled try_poison(const Problem& candidate, const std::vector<Asked>& calls);
   Trialled try_behind(const Problem& candidate, const std::vector<Asked>& calls);
   std::optional<Verdict> failure_of(CaseOutcome& outcome);
-  [[nodiscard]] bool may_be_proven() const;
-  [[nodiscard]] bool proves(const FailureKey& shown) const;
 
   FailureKey key_;
   std::vector<std::size_t> laws_;

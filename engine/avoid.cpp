@@ -25,7 +25,7 @@ constexpr std::uint64_t confirmed_one_in = 8;
 
 bool learnable(const FailureKey& key) {
   const Law* law = find_law(key.property);
-  return key.kind != VerdictKind::flaky && law != nullptr && law->kind != properties::Kind::statistical;
+  return key.kind != VerdictKind::flaky && law != nullptr;
 }
 
 }  // namespace

@@ -233,7 +233,6 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
   Noting subject(bench.subject, problem);
   const std::unique_ptr<ops::Trial> made = problem.op().trial(problem, contract, subject, bench.peer);
   ops::Trial& trial = *made;
-  if (bench.briefly) trial.ask_briefly();
   if (!laws.empty()) run_laws({trial, problem, contract, subject.info(), subject}, laws, bench.compares, outcome);
   for (std::size_t i = 0; i < outcome.laws.size() && !outcome.reported; ++i)
     if (is_finding(outcome.laws[i].verdict.kind)) outcome.reported = i;

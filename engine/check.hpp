@@ -115,14 +115,13 @@ class Quiet;
 // skip). Then what is known of the subject's instance; null: nothing, so that no failure can be traced to the calls before it. A
 // Station (instance.hpp) has all three. Where
 // cases run side by side, `quiet` lets one be asked alone. `compares`: the peer is a subject under test too, with a contract of
-// its own, and is watched and started anew as the subject is. `briefly`: the law ensemble-error makes its first step alone.
+// its own, and is watched and started anew as the subject is.
 struct Bench {
   Subject& subject;
   Subject* peer = nullptr;
   Instance* instance = nullptr;
   Quiet* quiet = nullptr;
   bool compares = false;
-  bool briefly = false;
 };
 
 // Holds one problem against `laws`. The one way in for campaigns, replay and CTest. What the subject does ends as a verdict:

@@ -76,14 +76,11 @@ class Reproducer {
   }
 
   Verdict smaller(const Problem& problem, const Verdict& seen) {
-    std::vector<ShrinkStep> steps{{problem, seen, 0, {}}};
     const auto told = [&](const ShrinkStep& step) {
       attempt_.accepted(step.best);
-      if (attempt_.asks_briefly()) steps.push_back(step);
       if (accepted_) accepted_(step);
     };
     Shrunk shrunk = shrink(problem, seen, std::ref(attempt_), limits_, left_, told);
-    if (attempt_.asks_briefly()) hold_in_full(steps, shrunk);
     entry_.problem = std::move(shrunk.minimal);
     entry_.neighbours = std::move(shrunk.neighbours);
     spend({shrunk.calls, shrunk.complete});
@@ -91,23 +88,6 @@ class Reproducer {
   }
 
  private:
-  // Candidates were asked briefly: the last of them that is to blame when asked in full takes the place of the smallest, or the
-  // problem from which they depart, which was.
-  void hold_in_full(const std::vector<ShrinkStep>& steps, Shrunk& shrunk) {
-    for (std::size_t n = steps.size(); n-- > 0;) {
-      Trialled answer = n > 0 ? attempt_.in_full(steps[n].best) : Trialled{steps[n].verdict, 0};
-      shrunk.calls += answer.subject_calls;
-      if (!answer.failure) continue;
-      if (n + 1 < steps.size()) {
-        shrunk.minimal = steps[n].best;
-        shrunk.neighbours.clear();
-        shrunk.complete = false;
-        attempt_.accepted(steps[n].best);
-      }
-      shrunk.verdict = std::move(*answer.failure);
-      return;
-    }
-  }
   // At the end of a campaign's time once; it was seen before.
   [[nodiscard]] int runs(VerdictKind kind) const {
     if (left_.stop && *left_.stop) return 1;
@@ -179,8 +159,7 @@ void conclude(Entry& entry, FailureKey key, const std::vector<Asked>& after, Ver
   key.kind = verdict.kind;
   entry.property = key.property;
   for (const std::size_t law : outcome.culprit ? outcome.culprit->laws : outcome.needed)
-    if (const std::string_view name = all_laws()[law].name; name != key.property && !is_statistical(law))
-      entry.with.emplace_back(name);
+    if (const std::string_view name = all_laws()[law].name; name != key.property) entry.with.emplace_back(name);
   entry.after = earlier_calls(after);
   entry.contract = contract_for_problem(asker.info, asker.policy, entry.problem);
   if (asker.peer != nullptr) {

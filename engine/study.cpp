@@ -73,7 +73,7 @@ bool in_one_way(const FailureKey& a, const FailureKey& b) {
 
 int weight_of(const FailureKey& key) {
   const Law* law = find_law(key.property);
-  if (!law || law->kind == properties::Kind::statistical) return 1;
+  if (!law) return 1;
   return law->base_call() ? 3 : 2;
 }
 

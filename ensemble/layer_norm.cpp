@@ -49,19 +49,20 @@ std::vector<double> native_rows(const Problem& problem, const Contract& contract
   return read_rows(out, rows);
 }
 
+// True if another seed gives other values; these distributions are the same, but for a place.
+bool drawn_again(const Problem& p) {
+  return p.edits.empty() && p.values != Values::constant && p.values != Values::alternating &&
+         p.values != Values::ramp && p.values != Values::one_hot;
+}
+
 }  // namespace
 
 std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract) {
   if (contract.arithmetic.order_by_values) return "sums in an order that looks at the numbers";
+  if (!drawn_again(problem)) return "its values cannot be drawn again";
   if (problem.elements() == 0) return "no output elements";
   if (problem.hidden > most_of_a_row) return "a row of more than 2^17 elements";
   return std::nullopt;
-}
-
-// These distributions are the same whatever the seed, but for a place.
-bool drawn_again(const Problem& p) {
-  return p.edits.empty() && p.values != Values::constant && p.values != Values::alternating &&
-         p.values != Values::ramp && p.values != Values::one_hot;
 }
 
 std::vector<Index> sampled_rows(const Problem& problem) {

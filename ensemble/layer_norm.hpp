@@ -15,7 +15,6 @@ using attest::layer_norm::Inputs;
 using attest::layer_norm::Problem;
 
 std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract);
-bool drawn_again(const Problem& problem);
 
 // Rows that are held: as many of those judged as 2^13 elements allow, eight operations each, spread evenly.
 std::vector<Index> sampled_rows(const Problem& problem);

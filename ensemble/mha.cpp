@@ -77,16 +77,18 @@ std::vector<double> read(const Tensor& out, const Problem& p) {
   return all;
 }
 
+// True if another seed gives other values.
+bool drawn_again(const Problem& p) { return p.edits.empty() && p.weights != Weights::zero; }
+
 }  // namespace
 
 std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract) {
   if (contract.attention.arithmetic.order_by_values) return "sums in an order that looks at the numbers";
+  if (!drawn_again(problem)) return "its values cannot be drawn again";
   if (problem.b * problem.l * problem.e == 0) return "no output elements";
   if (problem.multiply_adds() > most_work) return "a block of more than 2^18 multiply-adds";
   return std::nullopt;
 }
-
-bool drawn_again(const Problem& p) { return p.edits.empty() && p.weights != Weights::zero; }
 
 std::vector<long double> exact(const Call& call) {
   std::vector<long double> out;

@@ -17,7 +17,6 @@ using attest::mha::Inputs;
 using attest::mha::Problem;
 
 std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract);
-bool drawn_again(const Problem& problem);
 
 // out [b,l,e] of a call in long double; NaN where no token is open to a head.
 std::vector<long double> exact(const Call& call);

@@ -113,19 +113,21 @@ std::vector<double> native_rows(const Problem& problem, const Contract& contract
   return read_rows(out, rows);
 }
 
+// True if another seed gives other values.
+bool drawn_again(const Problem& p) {
+  return p.edits.empty() && p.values != Values::file && p.values != Values::constant &&
+         !(constant(p.q_form) && constant(p.k_form) && constant(p.v_form));
+}
+
 }  // namespace
 
 std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract) {
   if (contract.arithmetic.order_by_values) return "sums in an order that looks at the numbers";
+  if (!drawn_again(problem)) return "its values cannot be drawn again";
   if (problem.b * problem.hq * problem.lq * problem.dv == 0) return "no output elements";
   if (problem.lk == 0) return "no keys";
   if (work_of_a_row(problem) > most_of_a_row) return "a row takes more than 2^20 multiply-adds";
   return std::nullopt;
-}
-
-bool drawn_again(const Problem& p) {
-  return p.edits.empty() && p.values != Values::file && p.values != Values::constant &&
-         !(constant(p.q_form) && constant(p.k_form) && constant(p.v_form));
 }
 
 std::vector<RowIndex> sampled_rows(const Problem& problem) {

@@ -13,8 +13,6 @@ namespace attest::ensemble {
 
 // Why a problem is not held against an ensemble, if it is not.
 std::optional<std::string_view> refusal(const Problem& problem, const Contract& contract);
-// True if another seed gives other values. Files, constants and elements set by hand give none.
-bool drawn_again(const Problem& problem);
 
 // The rows that are held: of those that are judged as many as 2^16 multiply-adds allow, spread evenly.
 std::vector<RowIndex> sampled_rows(const Problem& problem);

@@ -76,39 +76,25 @@ double Standing::r() const {
   return most > 0 ? static_cast<double>(std::sqrt(squares_ / most)) : 0;
 }
 
-double Standing::e_of(std::size_t i) const { return counts_[i] ? own_[i] / (largest_[i] + ulp_[i]) : 0; }
+double Standing::beyond(std::size_t i) const { return counts_[i] ? own_[i] / (largest_[i] + ulp_[i]) : 0; }
 
-double Standing::e() const {
-  double most = 0;
-  for (std::size_t i = 0; i < own_.size(); ++i) most = std::max(most, e_of(i));
-  return most;
-}
-
-Which Standing::exceeded(Which which, const Limits& limits) const {
-  return {which.r && !(r() <= limits.r), which.e && !(e() <= limits.e)};
-}
-
-Which Standing::among(int most, Which which, const Limits& limits) {
-  Which left = exceeded(which, limits);
-  if (left.any() && members_.empty() && sample_.native) {
+bool Standing::among(int most) {
+  const auto stands_out = [this] { return !(r() <= largest_r); };
+  if (stands_out() && members_.empty() && sample_.native) {
     if (const std::vector<double> results = sample_.native(); !results.empty()) {
       native_ = true;
       add(results);
-      left = exceeded(left, limits);
     }
   }
-  while (left.any() && asked_ < most) {
-    add(sample_.member(asked_++));
-    left = exceeded(left, limits);
-  }
-  return left;
+  while (stands_out() && asked_ < most) add(sample_.member(asked_++));
+  return stands_out();
 }
 
 Standing::Element Standing::worst() const {
   std::size_t at = 0;
   for (std::size_t i = 0; i < own_.size(); ++i)
-    if (e_of(i) > e_of(at)) at = i;
-  return {sample_.places[at], sample_.got[at], static_cast<double>(sample_.exact[at]), largest_[at], ulp_[at]};
+    if (beyond(i) > beyond(at)) at = i;
+  return {sample_.places[at], sample_.got[at], static_cast<double>(sample_.exact[at]), largest_[at]};
 }
 
 std::string Standing::nearest() const {

@@ -22,37 +22,26 @@ struct Sample {
   std::function<std::string(int n)> scheme;          // its scheme in words
 };
 
-// The statistics that are asked.
-struct Which {
-  bool r = true, e = true;
-  [[nodiscard]] bool any() const noexcept { return r || e; }
-};
-
-struct Limits {
-  double r = 1.3, e = 3;
-};
-
+// The largest R of a conforming result (docs/bounds.md, "The ensemble").
+inline constexpr double largest_r = 1.3;
 // The place of a result among the members asked so far. Elements count that are finite in the exact result, in what was
 // returned and in all members.
 //   R = rms(got - y) / max(floor, max_k rms(out_k - y)), floor = rms(ulp(y) / sqrt 12) (1 + 2.5 / sqrt n)
-//   E = the largest |got - y| / (max_k |out_k - y| + ulp(y))
 class Standing {
  public:
   explicit Standing(Sample sample);
 
-  // Asks members one by one, until the result is within the limit of every statistic asked, or `most` members were asked in all.
-  // Returns the statistics whose limits it exceeds.
-  Which among(int most, Which which, const Limits& limits);
+  // Asks members one by one, until R is at most `largest_r` or `most` members were asked in all. True if R is above it.
+  bool among(int most);
 
   [[nodiscard]] std::size_t elements() const noexcept { return count_; }
   [[nodiscard]] int members() const noexcept { return asked_; }
   [[nodiscard]] double r() const;
-  [[nodiscard]] double e() const;
-  // The element where E is.
+  // The element whose error is farthest beyond those of the members: the largest |got - y| / (max_k |out_k - y| + ulp(y)).
   struct Element {
     std::array<std::int64_t, 4> place{};
     double got = 0, exact = 0;
-    double member = 0, ulp = 0;  // the largest error of members there
+    double member = 0;  // the largest error of members there
   };
   [[nodiscard]] Element worst() const;
   // The scheme of the member whose results lie nearest to what was returned.
@@ -66,8 +55,7 @@ class Standing {
   };
   void add(const std::vector<double>& results);
   void count();
-  [[nodiscard]] Which exceeded(Which which, const Limits& limits) const;
-  [[nodiscard]] double e_of(std::size_t i) const;
+  [[nodiscard]] double beyond(std::size_t i) const;
 
   Sample sample_;
   std::vector<char> counts_;

@@ -15,43 +15,37 @@ std::string list(const std::vector<double>& numbers) {
 
 }  // namespace
 
-Outcome ask(const Draw& draw, bool again, bool briefly) {
+Outcome ask(const Draw& draw) {
   Outcome outcome;
-  if (!again) outcome.limits = of_one_draw;
   std::vector<Standing> drawn;
-  Which left;
+  bool left = true;
   const auto look = [&](std::size_t n, int most) {
     if (n == drawn.size()) drawn.emplace_back(draw(static_cast<int>(n)));
-    left = drawn[n].among(most, left, outcome.limits);
+    left = drawn[n].among(most);
   };
-  const std::size_t all = again && !briefly ? draws : 1;
-  for (const int most : {few_members, many_members}) {
-    if (briefly && most == many_members) break;
-    for (std::size_t n = 0; n < all && left.any(); ++n) look(n, most);
-  }
+  for (const int most : {few_members, many_members})
+    for (std::size_t n = 0; n < draws && left; ++n) look(n, most);
   outcome.found = left;
   outcome.elements = drawn.front().elements();
   for (const Standing& standing : drawn) {
     outcome.r.push_back(standing.r());
-    outcome.e.push_back(standing.e());
     outcome.members = std::max(outcome.members, standing.members());
   }
-  if (!left.any()) return outcome;
+  if (!left) return outcome;
   outcome.worst = drawn.front().worst();
   outcome.nearest = drawn.front().nearest();
   return outcome;
 }
 
 std::string in_words(const Outcome& outcome) {
-  std::string text = fmt::format(
-      "a statistic, no proof: over {} elements of out, beside {} conforming kernels drawn from the "
-      "contract in each of {} draws, ",
-      outcome.elements, outcome.members, outcome.r.size());
-  text += fmt::format("R is {} ({:g} is the limit)", list(outcome.r), outcome.limits.r);
-  if (std::isfinite(outcome.limits.e))
-    text += fmt::format(" and E {} ({:g}), largest at out[{}]", list(outcome.e), outcome.limits.e,
-                        fmt::join(outcome.worst.place, ","));
-  return text + "; the nearest member: " + outcome.nearest;
+  const Standing::Element& worst = outcome.worst;
+  return fmt::format(
+      "a statistic, no proof: over {} elements of out, beside {} conforming kernels drawn from the contract in each of "
+      "{} "
+      "draws, R is {} ({:g} is the limit); out[{}] errs by {:.3g}, all kernels by {:.3g} at most; the nearest kernel: "
+      "{}",
+      outcome.elements, outcome.members, outcome.r.size(), list(outcome.r), largest_r, fmt::join(worst.place, ","),
+      std::fabs(worst.got - worst.exact), worst.member, outcome.nearest);
 }
 
 }  // namespace attest::ensemble

@@ -92,8 +92,6 @@ struct Law {
 class Trial {
  public:
   virtual ~Trial() = default;
-  // As properties::Trial says; nothing where the operation has no ensemble.
-  virtual void ask_briefly() noexcept {}
   // Makes the problem's own call, once; that of the peer, which is under test too. Throw CallFailed.
   virtual void base() = 0;
   virtual void peer_base() = 0;

@@ -83,9 +83,6 @@ class Trial {
   oracle::Oracle& oracle();
   // The oracle's verdict on base(), made once.
   const Verdict& judgement();
-  // Has the law ensemble-error make its first step alone: enough to choose among problems, not to blame (ensemble/steps.hpp).
-  void ask_briefly() noexcept { briefly_ = true; }
-  [[nodiscard]] bool asks_briefly() const noexcept { return briefly_; }
   // The oracle's verdict on other outputs of the very same mathematical problem.
   Verdict judge(const Tensor& out, const Tensor& lse);
 
@@ -112,7 +109,6 @@ class Trial {
   std::unique_ptr<oracle::Oracle> oracle_;
   std::optional<Verdict> judgement_;
   std::optional<Evidence> violation_;
-  bool briefly_ = false;
   std::int64_t calls_made_ = 0;  // of both
   std::int64_t subject_calls_ = 0;
 };

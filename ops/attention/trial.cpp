@@ -16,7 +16,6 @@ class AttentionTrial final : public Trial {
   AttentionTrial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer)
       : own_(problem, contract, subject, peer) {}
 
-  void ask_briefly() noexcept override { own_.ask_briefly(); }
   void base() override { own_.base(); }
   void peer_base() override { own_.peer_result(); }
   Verdict check(const Law& law) override {

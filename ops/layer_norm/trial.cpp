@@ -47,7 +47,6 @@ class LayerNormTrial final : public Trial {
     inputs_ = materialise(problem_);
   }
 
-  void ask_briefly() noexcept override { briefly_ = true; }
   void base() override {
     if (!base_) base_ = call(subject_, problem_, inputs_);
     if (base_->call.status != CallStatus::done) throw CallFailed(base_->call);
@@ -128,7 +127,7 @@ class LayerNormTrial final : public Trial {
       if (result.call.status != CallStatus::done) throw CallFailed(result.call);
       return ensemble::layer_norm::sample(problem, contract_, inputs, result.out);
     };
-    return properties::ensemble_verdict(ensemble::ask(draw, ensemble::layer_norm::drawn_again(problem_), briefly_));
+    return properties::ensemble_verdict(ensemble::ask(draw));
   }
 
   Verdict check_narrow_stage() {
@@ -176,7 +175,6 @@ class LayerNormTrial final : public Trial {
   properties::Trial::Nanoseconds elapsed_;
   Inputs inputs_;
   std::optional<Result> base_, peer_base_;
-  bool briefly_ = false;
   std::optional<Verdict> judgement_;
   std::int64_t subject_calls_ = 0, calls_made_ = 0;  // the latter of both
 };

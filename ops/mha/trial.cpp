@@ -46,7 +46,6 @@ class MhaTrial final : public Trial {
     inputs_ = materialise(problem_);
   }
 
-  void ask_briefly() noexcept override { briefly_ = true; }
   void base() override {
     if (!base_) base_ = call(inputs_, {});
     if (base_->call.status != CallStatus::done) throw CallFailed(base_->call);
@@ -142,7 +141,7 @@ class MhaTrial final : public Trial {
       if (answer.call.status != CallStatus::done) throw CallFailed(answer.call);
       return ensemble::mha::sample(problem, contract_, inputs, answer.out);
     };
-    return properties::ensemble_verdict(ensemble::ask(draw, ensemble::mha::drawn_again(problem_), briefly_));
+    return properties::ensemble_verdict(ensemble::ask(draw));
   }
 
   // A call of its own: what is asked for stages may go another way, and exact laws compare calls that go the same.
@@ -204,7 +203,6 @@ class MhaTrial final : public Trial {
   attest::mha::Call base_call_;
   std::unique_ptr<MhaOracle> oracle_;
   std::optional<Verdict> judgement_;
-  bool briefly_ = false;
   std::int64_t subject_calls_ = 0;
 };
 

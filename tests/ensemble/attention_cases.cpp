@@ -112,8 +112,7 @@ class Case {
         subject.run(inputs, out);
         return ensemble::sample(problem, contract_, inputs, out);
       };
-      told({subject.name, subject.conforming, to_text(problem_), to_text(contract_.policy),
-            ensemble::ask(draw, ensemble::drawn_again(problem_), false)});
+      told({subject.name, subject.conforming, to_text(problem_), to_text(contract_.policy), ensemble::ask(draw)});
     }
   }
 
@@ -183,9 +182,11 @@ class Case {
     emulate("emulated, drawn", true, contract_, drawn_);
     emulate("emulated, drawn again", true, contract_, em::draw_variant(contract_, problem_, mix(key_ ^ 14)));
     em::Variant end = em::draw_variant(contract_, problem_, mix(key_ ^ 12));
-    end.exp_error = pick(2) != 0 ? em::Error::up : em::Error::down;
+    constexpr em::Error ends[] = {em::Error::up, em::Error::down, em::Error::in_turn, em::Error::by_call};
+    constexpr em::Error tanh_ends[] = {em::Error::outwards, em::Error::inwards, em::Error::in_turn, em::Error::by_call};
+    end.exp_error = ends[pick(4)];
     end.div_error = pick(2) != 0 ? em::Error::up : em::Error::down;
-    end.tanh_error = pick(2) != 0 ? em::Error::outwards : em::Error::inwards;
+    end.tanh_error = tanh_ends[pick(4)];
     if (contract_.arithmetic.kappa >= 3) end.truncate_qk = end.truncate_pv = end.truncate_sum = true;
     end.lazy = contract_.lazy_nats();
     emulate("emulated, at the contract's end", true, contract_, end);

@@ -16,30 +16,22 @@ using attest::testing::EnsembleCase;
 
 struct Tally {
   std::uint64_t results = 0, redrawn = 0, deep = 0, blamed = 0;
-  double r = 0, e = 0;              // the largest that all three draws had
-  double r_alone = 0, e_alone = 0;  // the largest of one draw of many members, where values cannot be drawn again
+  double r = 0;  // the largest that all three draws had
 
   void add(const EnsembleCase& one) {
     const auto& o = one.outcome;
     ++results;
     redrawn += o.r.size() > 1;
     deep += o.members > attest::ensemble::few_members;
-    blamed += o.found.any();
-    if (o.r.size() == attest::ensemble::draws) {
-      r = std::max(r, *std::ranges::min_element(o.r));
-      e = std::max(e, *std::ranges::min_element(o.e));
-    } else if (o.limits.r > 1.3 && o.members > attest::ensemble::few_members) {
-      r_alone = std::max(r_alone, o.r.front());
-      e_alone = std::max(e_alone, o.e.front());
-    }
-    if (o.found.any()) fmt::print("BLAMED {} | {} | {} | {}\n", one.subject, one.contract, one.problem, in_words(o));
+    blamed += o.found;
+    if (o.r.size() == attest::ensemble::draws) r = std::max(r, *std::ranges::min_element(o.r));
+    if (o.found) fmt::print("BLAMED {} | {} | {} | {}\n", one.subject, one.contract, one.problem, in_words(o));
   }
   void print(const char* op) const {
     fmt::print(
-        "{:10} {:8} results, {} drawn again, {} asked of more than {} members, {} blamed; largest R {:.3f} and E "
-        "{:.3f} of "
-        "three draws, R {:.3f} and E {:.3f} where there is one\n",
-        op, results, redrawn, deep, attest::ensemble::few_members, blamed, r, e, r_alone, e_alone);
+        "{:10} {:8} results, {} drawn again, {} asked of more than {} members, {} blamed; largest R of three draws "
+        "{:.3f}\n",
+        op, results, redrawn, deep, attest::ensemble::few_members, blamed, r);
     std::fflush(stdout);
   }
 };

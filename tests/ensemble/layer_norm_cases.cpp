@@ -79,6 +79,7 @@ void layer_norm_case(std::uint64_t seed, std::uint64_t n, Subjects which, const 
     problem = draw_counted(domain, seed, n, 1).problem;
   }
   problem.threads = 1;
+  if (ensemble::layer_norm::refusal(problem, contract)) return;
   problem.sum_out = false;
 
   std::vector<Subject> subjects;
@@ -135,7 +136,7 @@ void layer_norm_case(std::uint64_t seed, std::uint64_t n, Subjects which, const 
       return ensemble::layer_norm::sample(its, contract, inputs, out);
     };
     told({subject.name, subject.conforming, to_text(problem), layer_norm::to_text(contract.policy),
-          ensemble::ask(draw, ensemble::layer_norm::drawn_again(problem), false)});
+          ensemble::ask(draw)});
   }
 }
 

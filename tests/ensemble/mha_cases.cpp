@@ -40,6 +40,7 @@ void mha_case(std::uint64_t seed, std::uint64_t n, Subjects which, const Ensembl
   domain.assume([](const Problem& p) { return p.multiply_adds() >= 1 && p.multiply_adds() <= (1 << 15); });
   Problem problem = draw_counted(domain, seed, n, 1).problem;
   problem.threads = 1;
+  if (ensemble::mha::refusal(problem, contract)) return;
 
   struct Subject {
     std::string name;
@@ -52,7 +53,8 @@ void mha_case(std::uint64_t seed, std::uint64_t n, Subjects which, const Ensembl
     subjects.push_back({"emulated, drawn", true, drawn});
     subjects.push_back({"emulated, drawn again", true, draw_plain(contract, problem, mix(key ^ 2))});
     em::BlockVariant end = draw_plain(contract, problem, mix(key ^ 4));
-    end.attention.exp_error = pick(2) != 0 ? em::Error::up : em::Error::down;
+    constexpr em::Error ends[] = {em::Error::up, em::Error::down, em::Error::in_turn, em::Error::by_call};
+    end.attention.exp_error = ends[pick(4)];
     end.attention.div_error = pick(2) != 0 ? em::Error::up : em::Error::down;
     subjects.push_back({"emulated, at the contract's end", true, end});
   }
@@ -77,8 +79,7 @@ void mha_case(std::uint64_t seed, std::uint64_t n, Subjects which, const Ensembl
       em::run(inputs.call(out), contract, subject.variant);
       return ensemble::mha::sample(its, contract, inputs, out);
     };
-    told({subject.name, subject.conforming, to_text(problem), named.policy + " " + named.numbers,
-          ensemble::ask(draw, ensemble::mha::drawn_again(problem), false)});
+    told({subject.name, subject.conforming, to_text(problem), named.policy + " " + named.numbers, ensemble::ask(draw)});
   }
 }
 
