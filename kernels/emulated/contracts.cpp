@@ -106,14 +106,14 @@ Contract tightened(Contract contract, const Variant& variant) {
   if (!variant.cut_operands && variant.blocks_qk == Blocks::none && variant.blocks_pv == Blocks::none &&
       variant.blocks_sum == Blocks::none)
     a.mma.reset();
-  a.sum_of_rounded = variant.sum_of_rounded && variant.normalise != Normalise::before;
+  a.sum_of_rounded =
+      variant.sum_of_rounded && variant.normalise != Normalise::before && variant.normalise != Normalise::anew;
   a.sum_of_unrounded = !a.sum_of_rounded;
   a.normalise_after = variant.normalise == Normalise::online || variant.normalise == Normalise::after;
   a.normalise_before = variant.normalise == Normalise::before;
-  a.normalise_lse = variant.normalise == Normalise::by_lse;
-  const bool whole = variant.normalise != Normalise::online;
-  if (whole) a.kv_tile_min = Index{1} << 20;
-  if (whole || variant.splits == 1) {
+  a.normalise_lse = variant.normalise == Normalise::by_lse || variant.normalise == Normalise::anew;
+  if (variant.normalise != Normalise::online) a.kv_tile_min = Index{1} << 20;
+  if (variant.splits == 1) {
     a.lse_merge = LseMerge::none;
     a.merge_weights = MergeWeights::normalised;
   }

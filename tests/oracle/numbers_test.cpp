@@ -290,13 +290,15 @@ const Freedom freedoms[] = {
      {"f32", R"({"exp_ulp":20,"lse_merge":"none"})"},
      {"f32", R"({"exp_ulp":20,"lse_merge":"none","kv_tile_min":64})"},
      "lk=64 d=1 dv=2 scale=1",
-     [](Variant& kernel) { kernel.tile = 1, kernel.exp_error = Error::up; },
+     [](Variant& kernel) { kernel.tile = 1, kernel.exp_error = kernel.rescale_error = Error::up; },
      rising_scores},
     {"key_order",
      {"f32", R"({"exp_ulp":20,"lse_merge":"none","key_order":"descending"})"},
      {"f32", R"({"exp_ulp":20,"lse_merge":"none","key_order":"ascending"})"},
      "lk=64 d=1 dv=2 scale=1",
-     [](Variant& kernel) { kernel.tile = 1, kernel.exp_error = Error::up, kernel.reversed = true; },
+     [](Variant& kernel) {
+       kernel.tile = 1, kernel.exp_error = kernel.rescale_error = Error::up, kernel.reversed = true;
+     },
      falling_scores},
 };
 
