@@ -73,7 +73,7 @@ TEST(Certificate, NotFiniteStandsOnlyWhereNothingCanOverflow) {
 
 TEST(Certificate, NothingIsCertifiedOfAnUndeterminedElement) {
   const Certificate made =
-      certificate_of(hundred, "f16-softmax16", 0.25, EmptyRow::zero, Claim::Tensor::out, false, 128);
+      certificate_of(hundred, "f16-softmax16", 0.25, EmptyRow::zero, Claim::Tensor::out, false, 1000);
   EXPECT_EQ(made.answer, Answer::falls);
   EXPECT_NE(made.why.find("undetermined"), std::string::npos) << made.why;
   EXPECT_TRUE(made.lo.empty());
@@ -169,7 +169,7 @@ TEST(Certificate, LogSumExp) {
 // Its own sum may be infinite, and the quotient 0; what lies outside the hull of the values and 0 is wrong nevertheless.
 TEST(Certificate, TheHullJudgesWhatTheIntervalLeavesOpen) {
   const auto hull = [&](double value) {
-    return certificate_of(hundred, "f16-softmax16", value, EmptyRow::zero, Claim::Tensor::out, true, 128).answer;
+    return certificate_of(hundred, "f16-softmax16", value, EmptyRow::zero, Claim::Tensor::out, true, 1000).answer;
   };
   EXPECT_EQ(hull(0), Answer::falls);
   EXPECT_EQ(hull(1), Answer::falls);
