@@ -279,6 +279,7 @@ void add(Summary& into, const Summary& s) {
     add_reasons(sum.skipped, counts.skipped);
     add_reasons(sum.vacuous, counts.vacuous);
   }
+  for (const auto& [about, more] : s.warned) into.warned[about].add(more);
   into.elements += s.elements;
   into.elements_long += s.elements_long;
   into.undetermined += s.undetermined;

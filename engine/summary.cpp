@@ -61,6 +61,14 @@ Finding* Summary::finding_of(const std::string& bucket) {
   return found == findings.end() ? nullptr : &*found;
 }
 
+void Warned::add(const Warned& more) {
+  if (problems == 0 || more.evidence.ratio > evidence.ratio) {
+    problem = more.problem;
+    evidence = more.evidence;
+  }
+  problems += more.problems;
+}
+
 void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
   ++cases;
   executed += outcome.executed();
@@ -80,13 +88,8 @@ void Summary::add(const Problem& problem, const CaseOutcome& outcome) {
       ++counts.vacuous[verdict.reason];
     else
       ++counts.verdicts[verdict.kind];
-    if (property == compare_bound_name && verdict.kind == VerdictKind::warn) {
-      OpenQuestion& question = open[verdict.reason];
-      if (++question.problems == 1) {
-        question.problem = to_text(problem);
-        question.evidence = verdict.evidence.value();
-      }
-    }
+    if (verdict.kind == VerdictKind::warn && verdict.evidence)
+      warned[verdict.reason.empty() ? property : verdict.reason].add({1, to_text(problem), *verdict.evidence});
     if (property != policy_bound_name && property != compare_bound_name) continue;
     if (verdict.kind == VerdictKind::skip) ++skipped[verdict.reason];
     if (verdict.kind == VerdictKind::vacuous) ++vacuous[verdict.reason];

@@ -71,11 +71,13 @@ struct PropertyCounts {
   [[nodiscard]] std::uint64_t of(VerdictKind kind) const;
 };
 
-// What contracts leave open between two subjects: how many problems show it, and the first of them.
-struct OpenQuestion {
+// What a law warns of, or what contracts leave open between two subjects: how many problems show it, and of them the one whose evidence
+// has the largest ratio, the first among equals.
+struct Warned {
   std::uint64_t problems = 0;
   std::string problem;
   Evidence evidence;
+  void add(const Warned& more);
 };
 
 // What a campaign did, in the words of docs/cli.md.
@@ -104,11 +106,11 @@ struct Summary {
   std::vector<Finding> findings;  // one per bucket, in order of case number
   std::vector<Defect> defects;    // what they come down to, in the same order
   std::vector<Avoided> avoided;
-  std::uint64_t redrawn = 0;                 // problems drawn in place of others that are understood
-  std::uint64_t laws_left_out = 0;           // laws not asked where they are known to fail
-  std::uint64_t unshrunk = 0;                // failures that were to be shrunk when the campaign ended
-  std::map<std::string, OpenQuestion> open;  // of two subjects, by question
-  std::uint64_t next_case = 0;               // where a resumed campaign goes on
+  std::uint64_t redrawn = 0;             // problems drawn in place of others that are understood
+  std::uint64_t laws_left_out = 0;       // laws not asked where they are known to fail
+  std::uint64_t unshrunk = 0;            // failures that were to be shrunk when the campaign ended
+  std::map<std::string, Warned> warned;  // by law; of two subjects by question
+  std::uint64_t next_case = 0;           // where a resumed campaign goes on
   bool interrupted = false;
   std::uint64_t earlier_cases = 0;  // of `cases`: drawn by the runs that this one goes on from
 

@@ -46,13 +46,12 @@ ordered_json seconds_to_json(const Seconds& s) {
           {"oracle", s.oracle}, {"laws", s.laws},     {"shrink", s.shrink}};
 }
 
-ordered_json open_to_json(const std::map<std::string, OpenQuestion>& open) {
+// `about`: what a warning is told by.
+ordered_json warned_to_json(const std::map<std::string, Warned>& warned, const char* about) {
   ordered_json list = ordered_json::array();
-  for (const auto& [question, seen] : open)
-    list.push_back({{"question", question},
-                    {"problems", seen.problems},
-                    {"problem", seen.problem},
-                    {"witness", to_json(seen.evidence)}});
+  for (const auto& [name, seen] : warned)
+    list.push_back(
+        {{about, name}, {"problems", seen.problems}, {"problem", seen.problem}, {"witness", to_json(seen.evidence)}});
   return list;
 }
 
@@ -74,7 +73,8 @@ void write_counts(const Summary& s, ordered_json& object) {
   object["redrawn"] = s.redrawn;
   object["laws_left_out"] = s.laws_left_out;
   object["failing_cases"] = s.failing_cases;
-  if (!s.subject_b.empty()) object["open"] = open_to_json(s.open);
+  const bool two = !s.subject_b.empty();
+  object[two ? "open" : "warnings"] = warned_to_json(s.warned, two ? "question" : "law");
   object["refused"] = s.refused;
   object["cut_off"] = s.cut_off;
   object["slow"] = s.slow;
@@ -203,10 +203,11 @@ void state_from_json(const json& object, Summary& s) {
   s.refused = object.value("refused", std::uint64_t{0});
   s.cut_off = object.value("cut_off", std::uint64_t{0});
   s.slow = object.value("slow", std::uint64_t{0});
-  for (const json& seen : object.value("open", json::array()))
-    s.open[seen.at("question").get<std::string>()] = {seen.at("problems").get<std::uint64_t>(),
-                                                      seen.at("problem").get<std::string>(),
-                                                      evidence_from_json(seen.at("witness"))};
+  for (const auto& [key, about] : {std::pair("open", "question"), std::pair("warnings", "law")})
+    for (const json& seen : object.value(key, json::array()))
+      s.warned[seen.at(about).get<std::string>()] = {seen.at("problems").get<std::uint64_t>(),
+                                                     seen.at("problem").get<std::string>(),
+                                                     evidence_from_json(seen.at("witness"))};
   s.seconds = object.at("seconds").get<double>();
   const json& in = object.at("seconds_in");
   s.seconds_in = {in.at("draw").get<double>(),   in.at("values").get<double>(), in.at("subject").get<double>(),

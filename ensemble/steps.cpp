@@ -40,12 +40,13 @@ Outcome ask(const Draw& draw) {
 std::string in_words(const Outcome& outcome) {
   const Standing::Element& worst = outcome.worst;
   return fmt::format(
-      "a statistic, no proof: over {} elements of out, beside {} conforming kernels drawn from the contract in each of "
+      "a statistic, no proof: over {} element{} of out, beside {} conforming kernels drawn from the contract in each "
+      "of "
       "{} "
       "draws, R is {} ({:g} is the limit); out[{}] errs by {:.3g}, all kernels by {:.3g} at most; the nearest kernel: "
       "{}",
-      outcome.elements, outcome.members, outcome.r.size(), list(outcome.r), largest_r, fmt::join(worst.place, ","),
-      std::fabs(worst.got - worst.exact), worst.member, outcome.nearest);
+      outcome.elements, outcome.elements == 1 ? "" : "s", outcome.members, outcome.r.size(), list(outcome.r), largest_r,
+      fmt::join(worst.place, ","), std::fabs(worst.got - worst.exact), worst.member, outcome.nearest);
 }
 
 }  // namespace attest::ensemble

@@ -138,6 +138,18 @@ std::string defects_html(const json& record) {
   return text + "</section>\n";
 }
 
+// What laws warn of, each with the problem that stands out most.
+std::string warnings_html(const json& record) {
+  if (!record.contains("warnings") || record.at("warnings").empty()) return {};
+  std::string text = "<section id=\"warnings\"><h2>Warnings</h2>\n<p class=\"soft\">They fail nothing.</p>\n";
+  for (const json& one : record.at("warnings"))
+    text += fmt::format("<article class=\"card finding\"><h3>{}, {}</h3>\n<dl>\n{}{}{}</dl></article>\n",
+                        escaped(said(one, "law")), counted(count_of(one, "problems"), "problem"),
+                        row("problem", code(said(one, "problem"))), row("witness", witness_html(one)),
+                        row("said", escaped(said(one.at("witness"), "note"))));
+  return text + "</section>\n";
+}
+
 std::string given_up_html(const json& record) {
   std::string text = "<section id=\"given-up\"><h2>What was given up</h2>\n<dl>\n";
   const Count cases = count_of(record, "cases");
@@ -224,8 +236,9 @@ std::string header_html(const json& record) {
 std::string html_page(const json& record) {
   try {
     if (is_of_model(record)) return model_html_page(record);
-    return page(said(record, "subject"), header_html(record),
-                defects_html(record) + laws_html(record) + drawn_html(record) + given_up_html(record));
+    return page(
+        said(record, "subject"), header_html(record),
+        defects_html(record) + warnings_html(record) + laws_html(record) + drawn_html(record) + given_up_html(record));
   } catch (const json::exception& error) {
     throw usage_error(fmt::format("this is no report of attest: {}", error.what()));
   }

@@ -101,12 +101,25 @@ std::string unsupported_by_side(const Summary& summary) {
   return a + b == 0 ? std::string() : fmt::format("  unsupported: A {}, B {}\n", grouped(a), grouped(b));
 }
 
-// What contracts leave open between two subjects: no finding, and told each with its first problem.
+// What contracts leave open between two subjects: no finding, and told each with a problem.
 std::string open_questions(const Summary& summary) {
   std::string text;
-  for (const auto& [question, seen] : summary.open)
-    text += fmt::format("  open: {} ({}), first {} of {}\n", question, counted(seen.problems, "problem"),
+  if (summary.subject_b.empty()) return text;
+  for (const auto& [question, seen] : summary.warned)
+    text += fmt::format("  open: {} ({}), {} of {}\n", question, counted(seen.problems, "problem"),
                         element_name(seen.evidence), seen.problem);
+  return text;
+}
+
+// What laws warn of, each with the problem that stands out most.
+std::string warnings(const Summary& summary) {
+  std::string text;
+  if (!summary.subject_b.empty()) return text;
+  for (const auto& [law, seen] : summary.warned)
+    text += fmt::format(
+        "\n  warning: {} of {}; it fails nothing\n     problem    {}\n     witness    {}\n     rerun      {}\n", law,
+        counted(seen.problems, "problem"), seen.problem, evidence_line(seen.evidence),
+        check_line(summary, law, seen.problem));
   return text;
 }
 
@@ -175,7 +188,7 @@ std::string summary_text(const Summary& summary) {
   if (s.redrawn > 0)
     text += fmt::format("  in place of {} of the problems others were drawn (--no-avoid draws them)\n",
                         share(static_cast<double>(s.redrawn), drawn));
-  text += law_table(s);
+  text += law_table(s) + warnings(s);
   const engine::Seconds& t = s.seconds_in;
   const double all = t.draw + t.values + t.subject + t.oracle + t.laws + t.shrink;
   text += fmt::format("\n  time went to: subject {}, oracle {}, values {}, laws {}, drawing {}, shrinking {}\n",

@@ -170,6 +170,16 @@ std::string triage_line(const std::filesystem::path& folder, std::string_view su
   return line;
 }
 
+std::string check_line(const engine::Summary& summary, std::string_view law, std::string_view problem) {
+  const bool two = !summary.subject_b.empty();
+  std::string line = (two ? "attest compare " : "attest check ") + shell_quoted(summary.subject);
+  if (two) line += " " + shell_quoted(summary.subject_b);
+  if (!summary.policy.empty()) line += " --policy " + shell_quoted(summary.policy);
+  if (!two) line += " --property " + shell_quoted(law);
+  if (law == engine::compare_bits_name) line += " --bits";
+  return line + " --problem " + shell_quoted(problem);
+}
+
 std::string rerun_line(const engine::Summary& summary, const engine::Finding& finding) {
   const bool portable = finding.entry.subject == summary.subject;
   const auto& b = finding.entry.subject_b;
@@ -178,13 +188,7 @@ std::string rerun_line(const engine::Summary& summary, const engine::Finding& fi
     return "attest replay " + (portable ? std::string() : "--subject " + shell_quoted(summary.subject) + " ") +
            (portable_b ? std::string() : "--subject-b " + shell_quoted(summary.subject_b) + " ") +
            shell_quoted(finding.reproducer);
-  const bool two = !summary.subject_b.empty();
-  std::string line = (two ? "attest compare " : "attest check ") + shell_quoted(summary.subject);
-  if (two) line += " " + shell_quoted(summary.subject_b);
-  if (!summary.policy.empty()) line += " --policy " + shell_quoted(summary.policy);
-  if (!two) line += " --property " + shell_quoted(finding.entry.property);
-  if (finding.entry.property == engine::compare_bits_name) line += " --bits";
-  return line + " --problem " + shell_quoted(to_text(finding.entry.problem));
+  return check_line(summary, finding.entry.property, to_text(finding.entry.problem));
 }
 
 nlohmann::ordered_json summary_json(const engine::Summary& summary) {

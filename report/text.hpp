@@ -61,6 +61,9 @@ nlohmann::ordered_json summary_json(const engine::Summary& summary);
 // The command that goes on with a campaign folder, "attest triage DIR", with the subject where it is a path.
 std::string triage_line(const std::filesystem::path& folder, std::string_view subject);
 
+// The command that asks a law of one problem: check, or compare where there are two subjects.
+std::string check_line(const engine::Summary& summary, std::string_view law, std::string_view problem);
+
 // The command that shows a finding again: replay of its file, or check --problem where none was written.
 std::string rerun_line(const engine::Summary& summary, const engine::Finding& finding);
 

@@ -168,6 +168,22 @@ class Campaigns(Cli):
         self.assertEqual(set(finding["witness"]) & {"index", "got", "expected", "lo", "hi", "ratio"},
                          {"index", "got", "expected", "lo", "hi", "ratio"})
 
+    def test_a_warning_names_its_problem_and_fails_nothing(self):
+        def warnings(subject):
+            done = self.attest("check", subject, "--policy", "f32", "--property", "ensemble-error", "--cases", 80, "--seed", 1,
+                               "--json", "out.json")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return json.loads((self.cwd / "out.json").read_text())["warnings"], done.stdout
+
+        (warning,), printed = warnings("fault:softmax-f16")
+        self.assertEqual(warning["law"], "ensemble-error")
+        self.assertGreater(warning["witness"]["got"], 1.3)
+        self.assertIn("warning: ensemble-error of 1 problem", printed)
+        self.assertIn("--problem '" + warning["problem"], printed)
+        nothing, printed = warnings("builtin:fused")
+        self.assertEqual(nothing, [])
+        self.assertNotIn("warning", printed)
+
     def test_check_reruns_one_problem_and_prints_the_line_that_does(self):
         done = self.attest("check", "fault:scale-twice", "--cases", 100, "--json", "out.json")
         rerun = json.loads((self.cwd / "out.json").read_text())["findings"][0]["rerun"]

@@ -204,14 +204,14 @@ TEST(Compare, WhatContractsLeaveOpenIsAWarning) {
     const Summary summary = empty_rows(a, b, true);
     EXPECT_TRUE(summary.findings.empty()) << facts(summary);
     EXPECT_EQ(summary.exit(), Exit::held);
-    ASSERT_TRUE(summary.open.contains("a row without keys: A gives 0, B gives NaN")) << facts(summary);
-    const OpenQuestion& question = summary.open.at("a row without keys: A gives 0, B gives NaN");
+    ASSERT_TRUE(summary.warned.contains("a row without keys: A gives 0, B gives NaN")) << facts(summary);
+    const Warned& question = summary.warned.at("a row without keys: A gives 0, B gives NaN");
     EXPECT_GT(question.problems, 3u);
     EXPECT_EQ(question.evidence.got, 0);
     EXPECT_TRUE(std::isnan(question.evidence.expected));
     EXPECT_NO_THROW(static_cast<void>(problem_from_text(question.problem)));
   }
-  EXPECT_TRUE(empty_rows(EmptyRow::unspecified, EmptyRow::unspecified, false).open.empty());
+  EXPECT_TRUE(empty_rows(EmptyRow::unspecified, EmptyRow::unspecified, false).warned.empty());
 }
 
 TEST(Compare, WhatAContractFixesIsADifference) {
