@@ -231,7 +231,7 @@ class Machine {
   [[nodiscard]] double in_ulps(Format f, long double value, double share, double ulps, double unit,
                                bool exact = false) const {
     const double nearest = round(f, static_cast<double>(value));
-    if (share == 0 || !std::isfinite(value)) return nearest;
+    if (share == 0 || ulps <= 0.5 || !std::isfinite(value)) return nearest;
     if (std::fabs(share) < 0.99) return round(f, static_cast<double>(value + share * std::max(0.0, ulps - 0.5) * unit));
     // What the processor's functions leave open of a `value` that is not exact: they are in double, in long double for f64.
     const long double open = exact ? 0 : std::fabs(value) * (f == Format::f64 ? 0x1p-62L : 0x1p-51L);
