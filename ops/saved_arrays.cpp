@@ -184,6 +184,16 @@ std::vector<std::string> saved_ignored(const SavedWords& words) {
   return ignored;
 }
 
+std::vector<OtherCall> calls_by_causality() {
+  const std::optional<std::string> flag(""), out;
+  return {{"the call is causal", {{"causal", flag}}},
+          {"the call is not causal", {{"causal", out}}},
+          {"the diagonal begins at the bottom right", {{"align", "bottom_right"}}},
+          {"the diagonal begins at the top left", {{"align", out}}},
+          {"the call is causal, and its diagonal begins at the bottom right",
+           {{"causal", flag}, {"align", "bottom_right"}}}};
+}
+
 std::vector<OtherCall> calls_with_ignored(const SavedWords& words,
                                           std::initializer_list<std::pair<std::string_view, std::string_view>> roles) {
   std::vector<OtherCall> calls;

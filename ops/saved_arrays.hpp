@@ -76,6 +76,8 @@ Tensor lengths_tensor(const NamedArray& array, Index batch, Index keys);
 std::map<std::string, std::string, std::less<>> saved_names(const SavedWords& words,
                                                             std::span<const std::string_view> roles);
 std::vector<std::string> saved_ignored(const SavedWords& words);
+// Calls that differ in whether they are causal, and in the corner where the diagonal begins.
+std::vector<OtherCall> calls_by_causality();
 // Calls in which an array that is ignored has one of these roles, "keep", each in words: "the mask of open keys".
 std::vector<OtherCall> calls_with_ignored(const SavedWords& words,
                                           std::initializer_list<std::pair<std::string_view, std::string_view>> roles);

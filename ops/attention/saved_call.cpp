@@ -166,25 +166,21 @@ const std::vector<SavedWord>& saved_words() {
 }
 
 std::vector<OtherCall> other_calls(const SavedWords& words) {
-  const std::optional<std::string> flag(""), out;
-  std::vector<OtherCall> calls{
-      {"the call is causal", {{"causal", flag}}},
-      {"the call is not causal", {{"causal", out}}},
-      {"the diagonal begins at the bottom right", {{"align", "bottom_right"}}},
-      {"the diagonal begins at the top left", {{"align", out}}},
-      {"the call is causal, and its diagonal begins at the bottom right",
-       {{"causal", flag}, {"align", "bottom_right"}}},
-      {"the call has no window", {{"window-left", out}, {"window-right", out}}},
-      {"the scale is 1", {{"scale", "1"}}},
-      {"the scale is 1/sqrt(D)", {{"scale", out}}},
-      {"the call has no softcap", {{"softcap", out}}},
-      {"all tensors are [B,L,H,D]", {{"layout", "bshd"}}},
-      {"all tensors are [B,H,L,D]", {{"layout", out}}},
-      {"q, k and v are [B,L,H,D], and out is [B,H,L,D]", {{"layout", "q=bshd,k=bshd,v=bshd"}}},
-      {"q, k and v are [B,H,L,D], and out is [B,L,H,D]", {{"layout", "out=bshd"}}},
-      {"query head h reads key/value head h modulo their number", {{"kv-order", "interleaved"}}},
-      {"query heads that read one key/value head lie side by side", {{"kv-order", out}}},
-  };
+  const std::optional<std::string> out;
+  std::vector<OtherCall> calls = calls_by_causality();
+  calls.insert(calls.end(),
+               {
+                   {"the call has no window", {{"window-left", out}, {"window-right", out}}},
+                   {"the scale is 1", {{"scale", "1"}}},
+                   {"the scale is 1/sqrt(D)", {{"scale", out}}},
+                   {"the call has no softcap", {{"softcap", out}}},
+                   {"all tensors are [B,L,H,D]", {{"layout", "bshd"}}},
+                   {"all tensors are [B,H,L,D]", {{"layout", out}}},
+                   {"q, k and v are [B,L,H,D], and out is [B,H,L,D]", {{"layout", "q=bshd,k=bshd,v=bshd"}}},
+                   {"q, k and v are [B,H,L,D], and out is [B,L,H,D]", {{"layout", "out=bshd"}}},
+                   {"query head h reads key/value head h modulo their number", {{"kv-order", "interleaved"}}},
+                   {"query heads that read one key/value head lie side by side", {{"kv-order", out}}},
+               });
   std::ranges::move(calls_with_ignored(words, {{"keep", "the mask of open keys"},
                                                {"kv_lengths", "the number of keys of each sample"},
                                                {"bias", "what is added to the scores"}}),

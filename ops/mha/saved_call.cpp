@@ -402,21 +402,16 @@ class SavedBlock {
 }  // namespace
 
 std::vector<OtherCall> other_calls(const SavedWords& words) {
-  const std::optional<std::string> flag(""), out;
-  std::vector<OtherCall> calls{
-      {"the call is causal", {{"causal", flag}}},
-      {"the call is not causal", {{"causal", out}}},
-      {"the diagonal begins at the bottom right", {{"align", "bottom_right"}}},
-      {"the diagonal begins at the top left", {{"align", out}}},
-      {"the call is causal, and its diagonal begins at the bottom right",
-       {{"causal", flag}, {"align", "bottom_right"}}},
-      {"the scale is 1", {{"scale", "1"}}},
-      {"the scale is 1/sqrt(head_dim)", {{"scale", out}}},
-      {"tokens come first, in batches second", {{"layout", "lbe"}}},
-      {"weights are [inputs, outputs]", {{"layout", "io"}}},
-      {"tokens come first, and weights are [inputs, outputs]", {{"layout", "lbe,io"}}},
-      {"batches come first, and weights are [outputs, inputs]", {{"layout", out}}},
-  };
+  const std::optional<std::string> out;
+  std::vector<OtherCall> calls = calls_by_causality();
+  calls.insert(calls.end(), {
+                                {"the scale is 1", {{"scale", "1"}}},
+                                {"the scale is 1/sqrt(head_dim)", {{"scale", out}}},
+                                {"tokens come first, in batches second", {{"layout", "lbe"}}},
+                                {"weights are [inputs, outputs]", {{"layout", "io"}}},
+                                {"tokens come first, and weights are [inputs, outputs]", {{"layout", "lbe,io"}}},
+                                {"batches come first, and weights are [outputs, inputs]", {{"layout", out}}},
+                            });
   std::ranges::move(calls_with_ignored(words, {{"keep", "the mask of open keys"},
                                                {"key_padding", "the mask of tokens that are left out"},
                                                {"kv_lengths", "the number of tokens of memory of each sample"},

@@ -127,6 +127,26 @@ TEST(MhaProbe, TellsFormatsOfThePlainestBlock) {
     }
 }
 
+// Emulated block n of a contract, which then permits what it does.
+Probed emulated_block(Contract& contract, Format dtype, std::uint64_t n) {
+  contract.attention.masked_unread = MaskedUnread::no;  // it computes what masks close, too
+  contract.projections[1] = n % 4 != 3;
+  contract.projections[2] = n % 4 == 3;
+  return Probed(contract, [contract, dtype, n](const mha::Call& call) {
+    mha::Problem problem;
+    problem.b = call.b();
+    problem.l = call.l();
+    problem.m = call.m();
+    problem.e = call.e();
+    problem.heads = call.heads;
+    problem.kv_heads = call.kv_heads;
+    problem.head_dim = call.head_dim;
+    problem.dtype = dtype;
+    problem.scale = call.scale;
+    emulator::run(call, contract, emulator::draw_block_variant(contract, problem, n));
+  });
+}
+
 // Any order, tiles, way to project and error that a contract permits.
 TEST(MhaProbe, NeverAccusesWhoKeepsItsContract) {
   for (std::uint64_t n = 0; n < 12; ++n) {
@@ -143,22 +163,7 @@ TEST(MhaProbe, NeverAccusesWhoKeepsItsContract) {
           contract.attention.policy = policy.attention;
           contract.gemm = policy.gemm;
         }
-    contract.attention.masked_unread = MaskedUnread::no;  // it computes what masks close, too
-    contract.projections[1] = n % 4 != 3;
-    contract.projections[2] = n % 4 == 3;
-    Probed subject(contract, [&](const mha::Call& call) {
-      mha::Problem problem;
-      problem.b = call.b();
-      problem.l = call.l();
-      problem.m = call.m();
-      problem.e = call.e();
-      problem.heads = call.heads;
-      problem.kv_heads = call.kv_heads;
-      problem.head_dim = call.head_dim;
-      problem.dtype = dtype;
-      problem.scale = call.scale;
-      emulator::run(call, contract, emulator::draw_block_variant(contract, problem, n));
-    });
+    Probed subject = emulated_block(contract, dtype, n);
     subject.supports().m.max = 256;  // it is slow
     const std::string what =
         "block " + std::to_string(n) + " of " + mha::to_text({contract.attention.policy, contract.gemm});
@@ -343,22 +348,7 @@ TEST(MhaNarrowStage, LeavesEmulatedBlocksAlone) {
   for (std::uint64_t n = 0; n < 60; ++n) {
     const Format dtype = dtypes[n % 3];
     Contract contract = builtin(n % 2 == 0 ? "explicit" : "fused").contract(policy_of(dtype));
-    contract.attention.masked_unread = MaskedUnread::no;  // it computes what masks close, too
-    contract.projections[1] = n % 4 != 3;
-    contract.projections[2] = n % 4 == 3;
-    Probed subject(contract, [&](const mha::Call& call) {
-      mha::Problem problem;
-      problem.b = call.b();
-      problem.l = call.l();
-      problem.m = call.m();
-      problem.e = call.e();
-      problem.heads = call.heads;
-      problem.kv_heads = call.kv_heads;
-      problem.head_dim = call.head_dim;
-      problem.dtype = dtype;
-      problem.scale = call.scale;
-      emulator::run(call, contract, emulator::draw_block_variant(contract, problem, n));
-    });
+    Probed subject = emulated_block(contract, dtype, n);
     subject.supports().l.max = subject.supports().m.max = subject.supports().e.max = 64;  // it is slow
     const test::AskedNarrowStage result = ask(subject, 10);
     EXPECT_EQ(result.failed, 0) << "block " << n << ": " << result.first;
