@@ -1,4 +1,4 @@
-// What a verdict costs beside the plainest float64 LayerNorm (plain_layer_norm.hpp), both on one thread: `ratio` of
+// Measures what a verdict costs beside the plainest float64 LayerNorm (plain_layer_norm.hpp), both on one thread: `ratio` of
 // processor times,
 // the figure to hold is 4. `whole_ratio` is that of the whole formulas for every element.
 #include <benchmark/benchmark.h>

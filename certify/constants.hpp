@@ -82,7 +82,7 @@ struct Constants {
   bool weights_round, pv_narrower;
   int per_unit_weight;  // how many times |1 - w| the roundings of a weight w may move it
 
-  // Whether additions are rounded to nearest: n of them lose n u of the sum of magnitudes.
+  // True if additions are rounded to nearest: n of them lose n u of the sum of magnitudes.
   [[nodiscard]] bool sums_linearly() const { return how.kappa <= 1; }
   // ln of what n roundings of a sum may make of the sum of magnitudes.
   [[nodiscard]] Ball ln_of_sum(const Ball& n, const Ball& u) const { return sums_linearly() ? log1p(n * u) : n * u; }

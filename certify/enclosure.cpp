@@ -186,7 +186,7 @@ Ball denominator_error_in_box(const Constants& c, const Row& row, const Ball& rh
   return min(error, error - spared - log1p(-lost));
 }
 
-// Where sums may lose half of what they are: what is left, at least, of a mean of values of one sign. The numerator keeps what t says;
+// The least that is left of a mean of values of one sign, where sums may lose half of what they are. The numerator keeps what t says;
 // the denominator, whose terms are positive, is too large by less than it may be too small.
 std::optional<Ball> least_kept(const Constants& c, const Row& row, const Combination& how) {
   if (!c.sums_linearly() || c.pv_blocks || c.sum_blocks || certainly_less(row.n * (c.u_pv + c.softmax.u), 0.5))

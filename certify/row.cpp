@@ -114,7 +114,7 @@ void Row::take_mean(Index values) {
   scores.assign(keys.size(), Score{});
 }
 
-// How many keys may each set a running maximum: in the declared order, if keys are not split; in any other all of them, and of
+// The number of keys that may each set a running maximum: in the declared order, if keys are not split; in any other all of them, and of
 // equal scores that are exact one.
 Index Row::count_records(const Constants& c) const {
   const KeyOrder order = c.how.key_order;

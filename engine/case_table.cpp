@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t all_of_first = 20'000, most_failing = 20'000;
 constexpr std::uint64_t one_in = 16;
 
-// Of every operation.
+// The laws of that name, of every operation.
 std::bitset<most_laws> laws_named(std::string_view property) {
   std::bitset<most_laws> laws;
   for (std::size_t law = 0; law < all_laws().size(); ++law) laws.set(law, all_laws()[law].name == property);

@@ -138,7 +138,7 @@ class Clustering : Groups {
     group.speaker = std::move(*best);
     group.shown.reset();
   }
-  // Whether the defect shows on the problem of a minimal reproducer itself, and not on one that its law makes of it: what is learned of the
+  // True if the defect shows on the problem of a minimal reproducer itself, and not on one that its law makes of it: what is learned of the
   // group holds there, or nothing is.
   [[nodiscard]] bool shows_it(const Studied& member) const {
     return entry(member).minimal && (member.of_calls || !makes_calls(entry(member)));

@@ -36,7 +36,7 @@ class Groups {
     const Law* law = find_law(entry.property);
     return law && !law->base_call() && entry.seen != VerdictKind::flaky;
   }
-  // Whether a predicate could tell of both: each answers alike from call to call, and fails one way.
+  // True if a predicate could tell of both: each answers alike from call to call, and fails one way.
   [[nodiscard]] bool comparable(const Siblings& a, const Siblings& b) const {
     for (const Siblings* one : {&a, &b})
       if (entry(one->speaker).seen == VerdictKind::flaky) return false;

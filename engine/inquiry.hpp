@@ -21,7 +21,7 @@ class Inquiry {
   // What is known of a campaign, and this to be asked for the rest.
   [[nodiscard]] Evidences evidences(const CaseTable& table, const std::map<std::string, std::string>& buckets);
 
-  // What a law's failure on a problem is shrunk to, within a few calls; nullopt where it holds.
+  // The entry that a law's failure on a problem is shrunk to, within a few calls; nullopt where it holds.
   [[nodiscard]] std::optional<Entry> reproduced(const Problem& at, const std::string& property,
                                                 const CampaignOptions& options, const ShrinkLimits& limits);
   // The small calls of an entry's law.

@@ -32,7 +32,7 @@ std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus);
 // The failures that a corpus expects.
 std::vector<Entry> known_entries(const std::filesystem::path& corpus);
 
-// What a law's failure on a problem is shrunk to, when it is asked once more: nullopt where the law does not fail there, or nobody can
+// The entry that a law's failure on a problem is shrunk to, when it is asked once more: nullopt where the law does not fail there, or nobody can
 // say.
 using Reproduced = std::function<std::optional<Entry>(const Problem& at, const std::string& property)>;
 

@@ -106,7 +106,7 @@ class Study {
   mutable std::map<std::size_t, Neighbours> neighbours_;   // by finding, as far as they were asked for
 };
 
-// How much a law's failures say: a proof about every problem more than one about some, and both more than statistics.
+// The weight of a law's failures: one that asks of the problem itself has more than one that makes calls of its own.
 int weight_of(const FailureKey& key);
 
 inline constexpr std::uint64_t enough_failures = 5;  // for a predicate to be believed

@@ -201,7 +201,7 @@ void Row::collect_mean(const Call& call, Index b) {
   raw_error_.assign(keys.size(), 0);
 }
 
-// How many keys may each set a running maximum: in the declared order, if keys are not split; in any other all of them, and
+// The number of keys that may each set a running maximum: in the declared order, if keys are not split; in any other all of them, and
 // of equal scores that are exact one.
 double Row::count_records(const Call& call) const {
   const KeyOrder order = call.numbers.arithmetic.key_order;
