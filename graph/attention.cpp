@@ -46,6 +46,8 @@ void attention(Step& step) {
   for (const std::size_t index : {4, 5, 6})
     if (step.maybe(index) != nullptr)
       step.refuse("past keys and values, and lengths, are not evaluated: leave these inputs out");
+  if (step.integer("left_window_size", -1) >= 0 || step.integer("right_window_size", -1) >= 0)
+    step.refuse("a window is not evaluated");
   if (step.number("softcap", 0) != 0) step.refuse("a softcap is not evaluated");
   const bool flat = step.in(0).rank() == 3;
   const Array q = in_heads(step, step.in(0), step.integer("q_num_heads", 0), "q_num_heads");

@@ -110,21 +110,57 @@ void divide(Step& step) {
 void modulo(Step& step) {
   const Array& b = step.in(1);
   same_types(step, step.in(0), b);
-  if (is_floating(b.type)) step.refuse("of floats attest knows no remainder");
   if (std::find(b.integers.begin(), b.integers.end(), 0) != b.integers.end()) step.refuse("an integer is divided by 0");
   // The sign of the divisor; with fmod that of what is divided.
   const bool truncates = step.integer("fmod", 0) != 0;
   arithmetic(
-      step, [](double x, double /*y*/) { return x; },
+      step,
+      [truncates](double x, double y) {
+        const double rest = std::fmod(x, y);
+        if (truncates || std::isnan(rest)) return rest;
+        if (rest == 0) return std::copysign(rest, y);
+        return (rest < 0) != (y < 0) ? rest + y : rest;
+      },
       [truncates](std::int64_t x, std::int64_t y) {
         const std::int64_t rest = y == -1 ? 0 : x % y;
         return bits_of(!truncates && rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
       });
 }
 
+namespace {
+
+// An integer to a whole power, modulo 2^64; a reciprocal is truncated.
+std::uint64_t whole_power(std::int64_t base, std::int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : bits_of(-1)) : 0;
+  std::uint64_t power = 1;
+  for (std::uint64_t square = bits_of(base); exponent > 0; exponent /= 2, square *= square)
+    if (exponent % 2 != 0) power *= square;
+  return power;
+}
+
+void integer_power(Step& step) {
+  Array exponents = step.in(1);
+  if (is_floating(exponents.type)) {
+    exponents = zeros(Type::i64, exponents.shape, exponents.lanes);
+    std::transform(step.in(1).floats.begin(), step.in(1).floats.end(), exponents.integers.begin(), [&step](double x) {
+      if (!(std::fabs(x) < 0x1p62) || x != std::trunc(x)) step.refuse("an integer to a power that is no whole number");
+      return static_cast<std::int64_t>(x);
+    });
+  }
+  const Type type = step.in(0).type;
+  step.outputs.push_back(zip_integers(step, step.in(0), exponents, type, [type](std::int64_t x, std::int64_t y) {
+    return wrapped(type, whole_power(x, y));
+  }));
+}
+
+}  // namespace
+
 void power(Step& step) {
   const Array &a = step.in(0), &b = step.in(1);
-  floats_alone(step, a);
+  if (!is_floating(a.type)) {
+    integer_power(step);
+    return;
+  }
   Array room;
   const Array* exponents = &b;
   if (!is_floating(b.type)) {

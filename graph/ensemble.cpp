@@ -6,7 +6,6 @@
 #include <cmath>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "core/rng.hpp"
@@ -22,8 +21,12 @@ double floor_of(Format format) noexcept {
   return format == Format::f16 ? half_smallest_subnormal(format) : smallest_normal(format);
 }
 
+// The mean of those that are finite; 0 of none.
 double mean(std::span<const double> x) {
-  return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+  double sum = 0, count = 0;
+  for (const double v : x)
+    if (std::isfinite(v)) sum += v, ++count;
+  return count > 0 ? sum / count : 0;
 }
 
 // The first of several lanes alone.

@@ -48,7 +48,7 @@ struct Judgement {
 // Correct evaluations of a graph on one problem, in the formats of a precision: a reference in float64, one run that rounds to
 // nearest, and members that round at random (arithmetic.hpp). From
 //   v = mean_i (m_i - r)^2 + (rn - r)^2,  s^2 = v + w(v)/16 + (u_out r)^2/3 + floor^2,
-// v the largest of that of the precision and, where many members decide, those of Precision::that_store_less; w(v) the mean of v over the last axis, over the tensor where that has fewer than 4 elements; floor the least normal number,
+// v the largest of that of the precision and, where many members decide, those of Precision::that_store_less; w(v) the mean of what is finite of v over the last axis, over the tensor where that has fewer than 4 elements; floor the least normal number,
 // for f16 half the least subnormal one. The same seed gives the same bits.
 // Where few errors are shared by many elements (the mean of a single row), T is as uncertain as each of them: what members come to
 // says how large it may be.

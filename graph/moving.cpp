@@ -287,11 +287,13 @@ void tile(Step& step) {
 }
 
 void dropout(Step& step) {
-  if (step.output_count() > 1) step.refuse("its mask is not evaluated: leave this output out");
   if (step.maybe(2) != nullptr)
     for (const std::int64_t training : step.in(2).integers)
       if (training != 0) step.refuse("training is not evaluated");
   step.outputs.push_back(step.in(0));
+  Array kept = step.make(Type::boolean, step.in(0).shape, 1);
+  std::ranges::fill(kept.integers, 1);
+  step.outputs.push_back(std::move(kept));
 }
 
 }  // namespace attest::graph

@@ -8,6 +8,7 @@
 
 #include "graph/loops.hpp"
 #include "graph/operators.hpp"
+#include "graph/wire.hpp"
 #include "graph/zip.hpp"
 
 namespace attest::graph {
@@ -155,10 +156,9 @@ void reduce_mean(Step& step) {
 }
 
 void reduce_max(Step& step) {
-  if (holds_integers(step)) {
-    if (step.in(0).size() == 0) step.refuse("the largest of no integers");
-    reduce_integers(step, [](const std::int64_t* x, Index count) {
-      return static_cast<std::uint64_t>(*std::max_element(x, x + count));
+  if (const Type type = step.in(0).type; !is_floating(type)) {
+    reduce_integers(step, [least = range_of(type).first](const std::int64_t* x, Index count) {
+      return static_cast<std::uint64_t>(count > 0 ? *std::max_element(x, x + count) : least);
     });
     return;
   }
@@ -166,10 +166,9 @@ void reduce_max(Step& step) {
 }
 
 void reduce_min(Step& step) {
-  if (holds_integers(step)) {
-    if (step.in(0).size() == 0) step.refuse("the least of no integers");
-    reduce_integers(step, [](const std::int64_t* x, Index count) {
-      return static_cast<std::uint64_t>(*std::min_element(x, x + count));
+  if (const Type type = step.in(0).type; !is_floating(type)) {
+    reduce_integers(step, [most = range_of(type).second](const std::int64_t* x, Index count) {
+      return static_cast<std::uint64_t>(count > 0 ? *std::min_element(x, x + count) : most);
     });
     return;
   }
@@ -292,7 +291,6 @@ namespace {
 void normalise(Step& step, bool centred) {
   floats_needed(step);
   const Array& x = step.in(0);
-  if (step.output_count() > 1) step.refuse("its mean and deviation are not evaluated: leave these outputs out");
   const Index axis = step.axis(step.integer("axis", -1), x.rank());
   std::vector<Index> axes(static_cast<std::size_t>(x.rank() - axis));
   std::iota(axes.begin(), axes.end(), axis);
@@ -306,8 +304,9 @@ void normalise(Step& step, bool centred) {
     in_place(sums, [n](double s) { return s / n; });
     return stored(step, std::move(sums));
   };
+  Array mean;
   if (centred) {
-    const Array mean = mean_of(rows);
+    mean = mean_of(rows);
     each_element(rows, [&mean](std::size_t row, std::size_t /*i*/, double& v) { v -= mean.floats[row]; });
     step.round(rows.x);
   }
@@ -344,6 +343,15 @@ void normalise(Step& step, bool centred) {
     step.round(rows.x);
   }
   step.outputs.push_back(restored(step, rows));
+  // One number a row each, in the type that they are computed in.
+  if (step.output_count() < 2) return;
+  step.round(scale);
+  for (Array* const one : {&mean, &scale}) {
+    one->type = type_of(step.integer("stash_type", data_type(Type::f32)), "its mean");
+    one->shape = x.shape;
+    std::fill(one->shape.begin() + static_cast<std::ptrdiff_t>(axis), one->shape.end(), 1);
+    step.outputs.push_back(std::move(*one));
+  }
 }
 
 }  // namespace
