@@ -28,4 +28,10 @@ double sum_of_squares(const double* x, Index count) noexcept {
   return sum;
 }
 
+std::vector<double> squared(std::span<const double> x) {
+  std::vector<double> squares(x.size());
+  std::transform(x.begin(), x.end(), squares.begin(), [](double v) { return v * v; });
+  return squares;
+}
+
 }  // namespace attest::graph

@@ -1,4 +1,7 @@
 #pragma once
+#include <span>
+#include <vector>
+
 #include "core/index.hpp"
 
 namespace attest::graph {
@@ -9,5 +12,7 @@ void multiply_matrices(const double* a, const double* b, double* out, Index m, I
 // The sum of `count` numbers in their order, and of their squares.
 double sum_of(const double* x, Index count) noexcept;
 double sum_of_squares(const double* x, Index count) noexcept;
+
+std::vector<double> squared(std::span<const double> x);
 
 }  // namespace attest::graph

@@ -101,6 +101,15 @@ void integer_product(Step& step);
 // attention.cpp
 void attention(Step& step);
 
+// windows.cpp
+void convolution(Step& step);
+void transposed_convolution(Step& step);
+void average_pool(Step& step);
+void max_pool(Step& step);
+void lp_pool(Step& step);
+void global_average_pool(Step& step);
+void global_max_pool(Step& step);
+
 // quantising.cpp
 void quantize_linear(Step& step);
 void dequantize_linear(Step& step);

@@ -54,12 +54,6 @@ struct Product {
   }
 };
 
-std::vector<double> squared(std::span<const double> x) {
-  std::vector<double> squares(x.size());
-  std::transform(x.begin(), x.end(), squares.begin(), [](double v) { return v * v; });
-  return squares;
-}
-
 // The product, with the errors of its sums but not yet stored.
 Array product(Step& step, const Array& a, const Array& b) {
   const Product product(step, a, b);

@@ -1,0 +1,160 @@
+// Graphs of one node: runtimes that conform but take no care are not blamed, planted faults are found.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "graph/ensemble.hpp"
+#include "graph/read.hpp"
+#include "tests/graph/draw.hpp"
+#include "tests/graph/onnx_file.hpp"
+#include "tests/graph/runtimes.hpp"
+
+namespace attest::graph {
+namespace {
+
+using test::attr;
+using test::Attr;
+using test::File;
+using Outcome = Judgement::Outcome;
+
+struct Fault {
+  std::string name;
+  std::function<void(File&)> plant;
+};
+struct One {
+  std::string name;
+  File file;  // a node, whose first output is y
+  std::vector<Fault> faults;
+  bool computes = true;  // rounds: a run in bf16 is a fault, too
+};
+std::ostream& operator<<(std::ostream& out, const One& one) { return out << one.name; }
+
+// Numbers between -1 and 1, in steps of 2^-10.
+Array weights(std::vector<Index> shape) {
+  Array x = zeros(Type::f32, std::move(shape));
+  test::Draw draw(static_cast<std::uint64_t>(x.size()));
+  for (double& v : x.floats) v = static_cast<double>(draw.below(2049) - 1024) * 0x1p-10;
+  return x;
+}
+
+// A node on x and constants.
+File node(const std::string& op, std::vector<test::Axis> shape, const std::vector<Array>& constants,
+          std::vector<Attr> attributes) {
+  File file;
+  file.opset = 22;
+  file.inputs = {{"x", Type::f32, std::move(shape)}};
+  std::vector<std::string> inputs{"x"};
+  for (const Array& one : constants) inputs.push_back(file.constant(one));
+  file(op, std::move(inputs), std::move(attributes), "y");
+  file.outputs = {"y"};
+  return file;
+}
+
+// The node with an attribute of another value, or with one more.
+Fault with(const Attr& changed) {
+  return {changed.name, [changed](File& file) {
+            auto& attributes = file.nodes.back().attributes;
+            std::erase_if(attributes, [&](const Attr& one) { return one.name == changed.name; });
+            attributes.push_back(changed);
+          }};
+}
+// The constant number `index` of the file with numbers changed.
+Fault with_constant(std::size_t index, const std::string& name, const std::function<void(Array&)>& change) {
+  return {name, [=](File& file) { change(file.constants[index].second); }};
+}
+void turn_round(Array& x) { std::ranges::reverse(x.floats); }
+
+using List = std::vector<std::int64_t>;
+
+std::vector<One> nodes() {
+  const std::vector<test::Axis> line{"batch", 4, "length"}, plane{"batch", 4, "height", "width"};
+  const auto filter = weights({6, 2, 3, 3});
+  const std::vector<Attr> filtered{attr("group", std::int64_t{2}), attr("strides", List{2, 1}),
+                                   attr("pads", List{1, 0, 2, 1}), attr("dilations", List{1, 2})};
+  const Fault other_way = with_constant(0, "filter turned round", turn_round);
+  const Fault no_bias = {"bias left out", [](File& file) { file.nodes.back().inputs.pop_back(); }};
+  return {
+      {"Conv",
+       node("Conv", plane, {filter, weights({6})}, filtered),
+       {with(attr("pads", List{2, 0, 1, 1})), other_way, no_bias}},
+      {"ConvOfOneAxis",
+       node("Conv", line, {weights({3, 4, 4})}, {attr("auto_pad", "SAME_UPPER")}),
+       {with(attr("auto_pad", "SAME_LOWER")), other_way}},
+      {"ConvTranspose",
+       node("ConvTranspose", plane, {weights({4, 3, 3, 2}), weights({6})},
+            {attr("group", std::int64_t{2}), attr("strides", List{2, 3}), attr("pads", List{1, 0, 0, 1})}),
+       {with(attr("pads", List{0, 0, 1, 1})), with(attr("pads", List{1, 1, 0, 0})), other_way, no_bias}},
+      {"AveragePool",
+       node("AveragePool", plane, {},
+            {attr("kernel_shape", List{3, 2}), attr("strides", List{2, 2}), attr("pads", List{1, 0, 1, 1}),
+             attr("ceil_mode", std::int64_t{1})}),
+       {with(attr("count_include_pad", std::int64_t{1})), with(attr("pads", List{1, 1, 1, 0}))}},
+      {"MaxPool",
+       node("MaxPool", plane, {}, {attr("kernel_shape", List{3, 2}), attr("pads", List{1, 0, 1, 1})}),
+       {with(attr("pads", List{1, 1, 1, 0}))},
+       false},
+      {"LpPool", node("LpPool", plane, {}, {attr("kernel_shape", List{2, 3})}), {with(attr("p", std::int64_t{1}))}},
+      {"GlobalAveragePool",
+       node("GlobalAveragePool", plane, {}, {}),
+       {{"largest", [](File& file) { file.nodes.back().op = "GlobalMaxPool"; }}}},
+  };
+}
+
+class Nodes : public ::testing::TestWithParam<One> {};
+INSTANTIATE_TEST_SUITE_P(All, Nodes, ::testing::ValuesIn(nodes()), [](const auto& one) { return one.param.name; });
+
+Program program_of(const File& file) { return Program(read_model(file.bytes(), "m")); }
+
+// `wanted` problems that the node takes, of up to 512 elements.
+std::vector<Feeds> problems(const Program& program, std::uint64_t seed, std::size_t wanted) {
+  const Family family(program);
+  std::vector<Feeds> found;
+  for (std::uint64_t i = 0; found.size() < wanted && i < 20 * wanted; ++i) {
+    const Problem problem = family.draw(seed, i, 512);
+    if (family.takes(problem)) found.push_back(family.feeds(problem));
+  }
+  EXPECT_EQ(found.size(), wanted);
+  return found;
+}
+
+TEST_P(Nodes, RuntimesAreNotBlamed) {
+  const Program program = program_of(GetParam().file);
+  int held = 0, runs = 0;
+  for (const Feeds& feeds : problems(program, 3, 40)) {
+    Ensemble ensemble(program, feeds, {}, static_cast<std::uint64_t>(runs));
+    for (const auto& [kind, how] : test::runtimes()) {
+      const auto judged = ensemble.judge(results_by(program, feeds, *careless(how), {}));
+      EXPECT_NE(judged.outcome, Outcome::failed)
+          << kind << " run " << runs << " z " << judged.z << " T " << judged.t.value_or(0);
+      held += judged.outcome == Outcome::held;
+      ++runs;
+    }
+  }
+  EXPECT_GE(held, runs * 9 / 10);
+}
+
+TEST_P(Nodes, FaultsAreFound) {
+  const Program program = program_of(GetParam().file);
+  const auto found_in = [&](const std::string& name, const Program& computed, const Precision& precision) {
+    int changed = 0, found = 0;
+    for (const Feeds& feeds : problems(program, 4, 30)) {
+      const auto out = results_by(computed, feeds, *nearest(), precision);
+      if (out[0].floats == results_by(program, feeds, *nearest(), {})[0].floats) continue;
+      ++changed;
+      found += Ensemble(program, feeds, {}, 1).judge(out).outcome == Outcome::failed;
+    }
+    EXPECT_GE(changed, 10) << name;
+    EXPECT_GE(found, changed * 9 / 10) << name << ": " << found << " of " << changed;
+  };
+  for (const Fault& fault : GetParam().faults) {
+    File file = GetParam().file;
+    fault.plant(file);
+    found_in(fault.name, program_of(file), {});
+  }
+  if (GetParam().computes) found_in("in bf16", program, precision_from_text("run=bf16"));
+}
+
+}  // namespace
+}  // namespace attest::graph
