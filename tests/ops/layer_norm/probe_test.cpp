@@ -225,6 +225,8 @@ TEST(LayerNormProbe, TellsPlantedDefectsInTheirRows) {
     std::vector<ProbeRow> rows = stages(subject);
     for (ProbeRow& row : semantics(subject)) rows.push_back(std::move(row));
     test::expect_row(rows, stage, observed, Standing::contradicts, std::string(kernel.name));
+    for (const ProbeRow& row : rows)
+      if (row.standing == Standing::contradicts) EXPECT_NE(row.observed, row.promised) << told(row);
   }
 }
 
