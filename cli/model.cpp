@@ -173,10 +173,14 @@ int run_model(const Settings& settings, const std::string& verb, const std::stri
       subjects_of(settings, model, options.folder.empty() ? fs::path() : options.folder / "logs");
   options.interrupt = end_on_interrupt();
   const bool quiet = outputs.stdout_taken();
-  if (!quiet) std::cout << opening(verb, options, subjects) << report::model_text(part, family, model) << std::flush;
+  const std::vector<models::KnownPart> parts = models::known_parts(family, options.precision);
+  if (!quiet)
+    std::cout << opening(verb, options, subjects) << report::model_text(part, family, model)
+              << report::parts_text(parts) << std::flush;
   const models::Observer observer = report::models_observer({std::cout, std::cerr, progress_is_live(), quiet});
-  const models::Summary summary = given ? models::run_problem(part, subjects, *given, options, observer)
-                                        : models::run_campaign(part, subjects, options, observer);
+  models::Summary summary = given ? models::run_problem(part, subjects, *given, options, observer)
+                                  : models::run_campaign(part, subjects, options, observer);
+  summary.parts = parts;
   if (!quiet) std::cout << "\n" << report::summary_text(summary);
   nlohmann::ordered_json record = report::summary_json(summary);
   if (outputs.json) write_json(*outputs.json, record);

@@ -203,7 +203,72 @@ AskedOf ask_parts(const Asking& asking, const Subgraphs& all) {
   return told;
 }
 
+constexpr std::string_view other_format = "no bound is proven of graphs that run in another format than their own";
+
+// The numbers of `wanted`, evaluated to nearest on a small problem that the graph takes; nullopt where none is found.
+std::optional<NumbersOfValues> numbers_on_a_small_problem(const graph::Family& family, const std::vector<int>& wanted,
+                                                          const graph::Precision& precision) {
+  constexpr std::uint64_t drawn = 16;
+  constexpr Index most = 512;  // elements of an input
+  const Model& model = family.program().model();
+  Model open = model;
+  open.outputs.clear();
+  for (const int value : wanted)
+    if (graph::giver_of(model, value) != nullptr) open.outputs.push_back({name_of(model, value), value});
+  const std::vector<graph::Output> outputs = open.outputs;
+  const graph::Program program(std::move(open));
+  const auto nearest = graph::nearest();
+  for (std::uint64_t number = 0; number <= drawn; ++number) try {
+      const graph::Feeds feeds = family.feeds(number == 0 ? family.of_length(2) : family.draw(1, number, most));
+      auto results = graph::results_by(program, feeds, *nearest, precision);
+      NumbersOfValues numbers;
+      for (const int value : wanted)
+        if (const auto constant = model.constants.find(value); constant != model.constants.end())
+          numbers.insert(*constant);
+      for (const graph::Input& input : model.inputs) numbers.emplace(input.value, feeds.at(input.name));
+      for (std::size_t i = 0; i < outputs.size(); ++i)
+        numbers.insert_or_assign(outputs[i].value, std::move(results[i]));
+      return numbers;
+    } catch (const Error& error) {
+      if (error.exit() != Exit::usage) throw;
+    }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::vector<KnownPart> known_parts(const graph::Family& family, const graph::Precision& precision) {
+  const Model& model = family.program().model();
+  const graph::Connections connections(model);
+  std::vector<KnownPart> parts;
+  std::vector<std::unique_ptr<engine::Subgraph>> all;
+  std::vector<int> wanted;
+  for (const engine::Op* op : engine::all_ops()) {
+    for (auto& one : op->subgraphs(connections)) {
+      parts.push_back({std::string(op->name()), name_of(model, one->output), nodes_of(model, *one).size(), {}});
+      wanted.push_back(one->output);
+      wanted.insert(wanted.end(), one->judged_by.begin(), one->judged_by.end());
+      all.push_back(std::move(one));
+    }
+    for (const ops::Unrecognised& one : op->unrecognised(connections)) {
+      parts.push_back({std::string(op->name()), name_of(model, one.value), 0, one.reason});
+      all.push_back(nullptr);
+    }
+  }
+  std::ranges::sort(wanted);
+  const auto [from, to] = std::ranges::unique(wanted);
+  wanted.erase(from, to);
+  const bool own = precision.outer == graph::Precision{}.outer;
+  const auto numbers = own && !wanted.empty() ? numbers_on_a_small_problem(family, wanted, precision) : std::nullopt;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (all[i] == nullptr) continue;
+    if (!own) parts[i].skipped = other_format;
+    if (!numbers) continue;  // problems tell
+    const auto told = all[i]->judge(*numbers, numbers->at(all[i]->output), precision);
+    if (told.verdict.kind == VerdictKind::skip) parts[i].skipped = told.verdict.reason;
+  }
+  return parts;
+}
 
 std::optional<Place> part_that_fails(const Asking& asking, std::span<const EarlierCall> before) {
   const Part& whole = asking.problem.part();
@@ -286,8 +351,7 @@ LawResult proven_bound_of(const Asking& asking, std::string_view tensor) {
 }
 
 LawResult proven_bound(const Asking& asking, const std::vector<Array>& /*whole*/) {
-  if (asking.problem.precision().outer != graph::Precision{}.outer)
-    return skipped("no bound is proven of graphs that run in another format than their own");
+  if (asking.problem.precision().outer != graph::Precision{}.outer) return skipped(std::string(other_format));
   const Subgraphs all = subgraphs_of(asking.problem.part().program->model());
   if (all.empty()) return skipped("it has no part of which a bound is proven");
   return ask_parts(asking, all).result;

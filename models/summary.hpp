@@ -13,6 +13,7 @@
 #include "models/condition.hpp"
 #include "models/coverage.hpp"
 #include "models/entry.hpp"
+#include "models/proven.hpp"
 #include "models/shrink.hpp"
 
 namespace attest::models {
@@ -57,6 +58,7 @@ struct Summary {
   std::int64_t judged = 0, undetermined = 0;  // elements of outputs, by `spread`
   std::int64_t proven = 0;                    // of parts, held to proven bounds
   std::map<std::string, LawCounts> laws;
+  std::vector<KnownPart> parts{};  // which `proven-bound` asks, and which not
   // What runtimes said of the model when they compiled it: "onnxruntime all+PROVIDER", and a line.
   std::map<std::string, std::string> notes{};
   std::vector<Finding> findings;

@@ -265,6 +265,8 @@ class Op {
   [[nodiscard]] virtual std::vector<NamedGraph> graphs(const Exchange& exchange, const Contract& contract) const;
   // The parts of a graph that are this operation, in the order of evaluation.
   [[nodiscard]] virtual std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections&) const { return {}; }
+  // The parts of a graph that look like this operation and are not among these, likewise.
+  [[nodiscard]] virtual std::vector<Unrecognised> unrecognised(const graph::Connections&) const { return {}; }
   // The sentences of a subject's documents that bear on a problem and on `promises`, keys of the contract.
   [[nodiscard]] virtual std::vector<Quote> quotes_on(std::span<const Quote> documents, const Problem& problem,
                                                      std::span<const std::string_view> promises) const;

@@ -8,6 +8,11 @@
 
 namespace attest::ops {
 
+std::string giver_in_words(const graph::Connections& graph, int value) {
+  if (const graph::Node* const node = graph.giver(value)) return node->op;
+  return graph.is_constant(value) ? "a constant" : "an input";
+}
+
 SubgraphVerdict unjudged(std::string reason) { return {Verdict::skip(std::move(reason)), {}, 0}; }
 
 void feed(Subgraph& subgraph, const graph::Connections& graph, int value) {

@@ -31,8 +31,9 @@ class Subgraph {
   Subgraph& operator=(const Subgraph&) = delete;
   virtual ~Subgraph() = default;
 
-  int core = -1;               // what names it: the same in a prefix of the graph that ends before its last nodes
-  int inner = -1;              // of a block, what the part within it gives that is attention, and is judged more closely by itself; else -1
+  int core = -1;  // what names it: the same in a prefix of the graph that ends before its last nodes
+  int inner =
+      -1;  // of a block, what the part within it gives that is attention, and is judged more closely by itself; else -1
   int output = -1;             // what it gives
   std::vector<int> fed;        // where it begins, if it is to be asked by itself; no constants among them
   std::vector<int> judged_by;  // values whose numbers judge() asks for
@@ -42,7 +43,16 @@ class Subgraph {
                                               const graph::Precision& precision) const = 0;
 };
 
+// What looks like an operation and is none of its Subgraphs: a tensor that it gives, and why not, one clause without names.
+struct Unrecognised {
+  int value = -1;
+  std::string reason;
+};
+
 // ---- of which operations make theirs
+
+// "Tanh", "an input" or "a constant": who gives a value, where something else was looked for.
+std::string giver_in_words(const graph::Connections& graph, int value);
 
 SubgraphVerdict unjudged(std::string reason);
 // Adds to `fed` what is no constant and not there yet.

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "report/html_parts.hpp"
 #include "report/markup.hpp"
@@ -108,6 +111,21 @@ std::string given_up_html(const json& record) {
   return text + "</dl></section>\n";
 }
 
+// Those that are alike in a row.
+std::string parts_html(const json& record) {
+  if (!record.contains("parts") || record.at("parts").empty()) return {};
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> alike;
+  for (const json& part : record.at("parts"))
+    alike[{said(part, "operation"), said(part, "skipped")}].push_back(said(part, "tensor"));
+  std::string text = "<section id=\"parts\"><h2>Parts of which bounds are proven</h2>\n<dl>\n";
+  for (const auto& [what, tensors] : alike)
+    text += row(what.first,
+                escaped(fmt::format("{} {}: {}", grouped(tensors.size()),
+                                    what.second.empty() ? "held to its bound by itself" : "not held: " + what.second,
+                                    joined(tensors, "", 12))));
+  return text + "</dl></section>\n";
+}
+
 std::string status_html(const json& record) {
   const std::size_t defects = record.at("findings").size();
   if (defects > 0) return fmt::format("<span class=\"status bad\">{}</span>", counted(defects, "defect"));
@@ -145,8 +163,9 @@ std::string header_html(const json& record) {
 bool is_of_model(const json& record) { return record.value("kind", json()) == json("model"); }
 
 std::string model_html_page(const json& record) {
-  return page(file_name(record), header_html(record),
-              defects_html(record) + laws_html(record) + drawn_html(record) + given_up_html(record));
+  return page(
+      file_name(record), header_html(record),
+      defects_html(record) + parts_html(record) + laws_html(record) + drawn_html(record) + given_up_html(record));
 }
 
 }  // namespace attest::report

@@ -175,6 +175,28 @@ std::string model_text(const models::Part& model, const graph::Family& family, c
   return printable(text) + "\n";
 }
 
+std::string parts_text(const std::vector<models::KnownPart>& parts) {
+  std::map<std::string, std::uint64_t> asked;
+  std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::string>> skipped;  // how many, the first
+  for (const models::KnownPart& part : parts) {
+    if (part.skipped.empty()) {
+      ++asked[part.operation];
+      continue;
+    }
+    auto& [count, first] = skipped[{part.operation, part.skipped}];
+    if (count++ == 0) first = part.tensor;
+  }
+  std::string text;
+  for (const auto& [operation, count] : asked)
+    text += fmt::format("{}{} {}", text.empty() ? "held to proven bounds by themselves: " : ", ", grouped(count),
+                        operation);
+  if (!text.empty()) text += "\n";
+  for (const auto& [what, how] : skipped)
+    text += fmt::format("not held to a proven bound: {} {} ({}{}): {}\n", grouped(how.first), what.first,
+                        how.first > 1 ? "first " : "", printable(how.second), printable(what.second));
+  return text;
+}
+
 models::Observer models_observer(const TerminalOptions& options) {
   const auto teller = std::make_shared<Teller>(options);
   models::Observer observer;
@@ -322,6 +344,10 @@ ordered_json summary_json(const Summary& summary) {
                       {"undetermined", summary.undetermined},
                       {"proven", summary.proven}};
   if (!summary.notes.empty()) object["notes"] = summary.notes;
+  object["parts"] = ordered_json::array();
+  for (const models::KnownPart& part : summary.parts)
+    object["parts"].push_back(
+        {{"operation", part.operation}, {"tensor", part.tensor}, {"nodes", part.nodes}, {"skipped", part.skipped}});
   object["verdicts"] = ordered_json::object();
   for (const auto& [law, counts] : summary.laws) object["verdicts"][law] = json_of(counts);
   object["findings"] = ordered_json::array();

@@ -12,6 +12,8 @@ namespace attest::report {
 
 // What a model is asked for, before anything is asked: "model.onnx: 219 nodes; ids int64 [batch, length] as rows of a table; ...".
 std::string model_text(const models::Part& model, const graph::Family& family, const std::filesystem::path& file);
+// Parts that are held to proven bounds by themselves, and those that are not, with the reasons; "" of none. A line each.
+std::string parts_text(const std::vector<models::KnownPart>& parts);
 // Failures and findings on `out` while they happen, progress beside.
 models::Observer models_observer(const TerminalOptions& options);
 std::string summary_text(const models::Summary& summary);

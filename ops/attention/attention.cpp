@@ -256,6 +256,9 @@ class Attention final : public Op {
   [[nodiscard]] std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph) const override {
     return of_attention::subgraphs(graph);
   }
+  [[nodiscard]] std::vector<Unrecognised> unrecognised(const graph::Connections& graph) const override {
+    return of_attention::unrecognised(graph);
+  }
   [[nodiscard]] PythonReference python(const Exchange& exchange, const ops::Contract& contract) const override {
     return of_attention::python(exchange, contract.as<Contract>());
   }

@@ -64,6 +64,7 @@ std::optional<Problem> recorded(const attest_attention& call, const Problem* lik
 
 // ---- subgraph.cpp
 std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph);
+std::vector<Unrecognised> unrecognised(const graph::Connections& graph);
 
 // ---- canaries.cpp
 std::vector<Problem> canaries(const Supports& supports, Format dtype);

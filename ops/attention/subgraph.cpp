@@ -1,9 +1,14 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -80,11 +85,12 @@ class Recognition {
  public:
   explicit Recognition(const Connections& graph) : graph_(graph) {}
 
-  [[nodiscard]] std::optional<Spelt> attention(const Node& product) const {
+  [[nodiscard]] std::optional<Spelt> attention(const Node& product) {
     Spelt nodes;
     int weights = product.inputs[0];
     if (!pass_casts(weights, nodes)) return std::nullopt;
-    const Node* const softmax = graph_.giver(weights, "Softmax");
+    softmax_ = graph_.giver(weights, "Softmax");
+    const Node* const softmax = softmax_;
     // Before version 13 all axes from the named one on were one.
     if (softmax == nullptr || graph_.model().opset < 13) return std::nullopt;
     nodes.softmax_axis = graph::integer_of(*softmax, "axis", -1);
@@ -92,6 +98,16 @@ class Recognition {
     nodes.softmax_input = softmax->inputs[0];
     if (!scores(softmax->inputs[0], nodes)) return std::nullopt;
     return nodes;
+  }
+  // The softmax whose weights the product takes; nullptr where it takes none.
+  [[nodiscard]] const Node* softmax() const noexcept { return softmax_; }
+  // Why there is no attention around it.
+  [[nodiscard]] std::string why_not() const {
+    if (graph_.model().opset < 13) return "its Softmax is of an operator version before 13";
+    return fmt::format(
+        "its scores come from {}, where a product of q and k with one scale, one addend and one Where "
+        "is looked for",
+        fmt::join(ends_, " and "));
   }
 
  private:
@@ -112,23 +128,31 @@ class Recognition {
   }
 
   // Goes back from what softmax takes to the product of q and k.
-  [[nodiscard]] bool scores(int value, Spelt& nodes) const {
-    if (!pass_casts(value, nodes)) return false;
+  [[nodiscard]] bool scores(int value, Spelt& nodes) {
+    const bool passed = pass_casts(value, nodes);
+    const auto ends = [this, value] {
+      ends_.insert(giver_in_words(graph_, value));
+      return false;
+    };
+    if (!passed) return ends();
     if (const Node* const product = graph_.giver(value, "MatMul")) {
       nodes.q = unscaled(product->inputs[0], nodes.of_q);
       nodes.k_transposed = unscaled(product->inputs[1], nodes.of_k);
       return true;
     }
-    if (const Node* const where = graph_.giver(value, "Where")) return behind_choice(*where, nodes);
-    if (const Node* const sum = graph_.giver(value, "Add")) return behind_bias(*sum, nodes);
+    // A second one of either, and one before a scale, is none of it.
+    const bool further = !nodes.of_scores.empty();
+    if (const Node* const where = graph_.giver(value, "Where"))
+      return nodes.choice || further ? ends() : behind_choice(*where, nodes);
+    if (const Node* const sum = graph_.giver(value, "Add"))
+      return nodes.bias || further ? ends() : behind_bias(*sum, nodes);
     const auto scaling = scaled(graph_, value);
-    if (!scaling || nodes.of_scores.size() == 2) return false;
+    if (!scaling || nodes.of_scores.size() == 2) return ends();
     nodes.of_scores.push_back(scaling->second);
     return scores(scaling->first, nodes);
   }
 
-  [[nodiscard]] bool behind_choice(const Node& where, Spelt& nodes) const {
-    if (nodes.choice || !nodes.of_scores.empty()) return false;
+  [[nodiscard]] bool behind_choice(const Node& where, Spelt& nodes) {
     for (const bool first : {true, false}) {
       const int scored = where.inputs[first ? 1 : 2], other = where.inputs[first ? 2 : 1];
       Spelt one = nodes;
@@ -137,11 +161,11 @@ class Recognition {
       nodes = std::move(one);
       return true;
     }
+    if (ends_.empty()) ends_.insert(where.op);  // against other than one number
     return false;
   }
 
-  [[nodiscard]] bool behind_bias(const Node& sum, Spelt& nodes) const {
-    if (nodes.bias || !nodes.of_scores.empty()) return false;
+  [[nodiscard]] bool behind_bias(const Node& sum, Spelt& nodes) {
     for (const bool first : {true, false}) {
       Spelt one = nodes;
       one.bias = sum.inputs[first ? 1 : 0];
@@ -160,6 +184,8 @@ class Recognition {
   }
 
   const Connections& graph_;
+  const Node* softmax_ = nullptr;
+  std::set<std::string> ends_;  // where the ways back from the softmax end, if at no product
 };
 
 }  // namespace
@@ -310,6 +336,29 @@ std::vector<std::unique_ptr<Subgraph>> subgraphs(const Connections& graph) {
     found.push_back(std::move(one));
   }
   return found;
+}
+
+std::vector<Unrecognised> unrecognised(const Connections& graph) {
+  std::map<const Node*, std::string> why;  // by softmax; empty where it is one
+  for (const Node& node : graph.model().nodes) {
+    if (node.op != "MatMul" || !graph::is_own(node)) continue;
+    Recognition recognition(graph);
+    const bool found = recognition.attention(node).has_value();
+    if (recognition.softmax() != nullptr) why[recognition.softmax()] = found ? std::string() : recognition.why_not();
+  }
+  std::vector<Unrecognised> all;
+  for (const Node& node : graph.model().nodes) {
+    if (node.outputs.empty() || node.outputs[0] < 0) continue;
+    if (!graph::is_own(node) && node.op.find("Attention") != std::string::npos)
+      all.push_back({node.outputs[0], fmt::format("no bound is proven of {} of the domain {}", node.op, node.domain)});
+    if (node.op != "Softmax" || !graph::is_own(node)) continue;
+    const auto found = why.find(&node);
+    if (found == why.end())
+      all.push_back({node.outputs[0], "no product takes its weights as they are"});
+    else if (!found->second.empty())
+      all.push_back({node.outputs[0], found->second});
+  }
+  return all;
 }
 
 }  // namespace attest::ops::of_attention

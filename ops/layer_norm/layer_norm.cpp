@@ -226,6 +226,9 @@ class LayerNorm final : public Op {
   [[nodiscard]] std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph) const override {
     return of_layer_norm::subgraphs(graph);
   }
+  [[nodiscard]] std::vector<Unrecognised> unrecognised(const graph::Connections& graph) const override {
+    return of_layer_norm::unrecognised(graph);
+  }
   [[nodiscard]] PythonReference python(const Exchange& exchange, const ops::Contract& contract) const override {
     return of_layer_norm::python(exchange, contract.as<Contract>());
   }

@@ -50,6 +50,7 @@ SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<Na
                      const Policy& policy, const SavedWords& words);
 // ---- subgraph.cpp
 std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph);
+std::vector<Unrecognised> unrecognised(const graph::Connections& graph);
 // ---- reading.cpp
 std::unique_ptr<Reading> reading(const attest_layer_norm& call);
 

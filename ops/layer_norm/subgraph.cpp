@@ -155,6 +155,19 @@ class Search {
         return found;
     return nullptr;
   }
+  // The root of a mean, and perhaps an epsilon, by which `node` divides; nullptr of another node.
+  [[nodiscard]] const Node* root(const Node& node) const {
+    if (!graph::is_own(node) || (node.op != "Div" && node.op != "Mul")) return nullptr;
+    if (node.op == "Div" && graph_.is_constant(node.inputs[0])) return nullptr;  // a reciprocal: its reader is
+    for (std::size_t k = node.op == "Div" ? 1 : 0; k < 2; ++k) {
+      const Node* const root = node.op == "Mul" ? root_below(node.inputs[k]) : graph_.giver(node.inputs[k], "Sqrt");
+      if (root == nullptr) continue;
+      const Node* const sum = graph_.giver(root->inputs[0], "Add");
+      for (const int mean : sum == nullptr ? root->inputs : sum->inputs)
+        if (graph_.giver(mean, "ReduceMean") != nullptr) return root;
+    }
+    return nullptr;
+  }
 
  private:
   [[nodiscard]] std::unique_ptr<Subgraph> of_operator(const Node& node) const {
@@ -277,6 +290,23 @@ std::vector<std::unique_ptr<Subgraph>> subgraphs(const Connections& graph) {
   for (const Node& node : graph.model().nodes)
     if (auto one = search.norm(node)) found.push_back(std::move(one));
   return found;
+}
+
+std::vector<Unrecognised> unrecognised(const Connections& graph) {
+  const Search search(graph);
+  std::vector<Unrecognised> all;
+  for (const Node& node : graph.model().nodes) {
+    if (node.outputs.empty() || node.outputs[0] < 0) continue;
+    if (node.op.find("Normalization") != std::string::npos && search.norm(node) == nullptr) {
+      all.push_back({node.outputs[0], fmt::format("no bound is proven of {}", node.op)});
+    } else if (const Node* const root = search.root(node); root != nullptr && search.norm(node) == nullptr) {
+      all.push_back(
+          {node.outputs[0],
+           "it divides by the root of a mean, and is not (x - mean) or x over the root of its own mean square "
+           "and epsilon"});
+    }
+  }
+  return all;
 }
 
 }  // namespace attest::ops::of_layer_norm

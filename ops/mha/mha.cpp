@@ -223,6 +223,9 @@ class Mha final : public Op {
   [[nodiscard]] std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph) const override {
     return of_mha::subgraphs(graph);
   }
+  [[nodiscard]] std::vector<Unrecognised> unrecognised(const graph::Connections& graph) const override {
+    return of_mha::unrecognised(graph);
+  }
 
   // ---- shrinking
   [[nodiscard]] const std::vector<ops::Dimension>& dimensions() const override {

@@ -71,6 +71,7 @@ std::string layout_in_words(const Problem& moved);
 
 // ---- subgraph.cpp
 std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph);
+std::vector<Unrecognised> unrecognised(const graph::Connections& graph);
 
 // ---- compare.cpp
 // What both of two subjects take.

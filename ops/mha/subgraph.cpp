@@ -1,11 +1,14 @@
 #include "ops/mha/subgraph.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
 #include <string_view>
 
+#include "ops/attention/parts.hpp"
 #include "ops/mha/parts.hpp"
 
 namespace attest::ops::of_mha {
@@ -104,7 +107,7 @@ class Search {
   explicit Search(const Connections& graph) : graph_(graph) {}
 
   // The block whose last product of matrices this is.
-  [[nodiscard]] std::unique_ptr<Subgraph> block(const Node& node) const {
+  [[nodiscard]] std::unique_ptr<Subgraph> block(const Node& node) {
     if (node.op != "MatMul" && node.op != "Gemm") return nullptr;
     const auto last = projection(node.outputs[0]);
     if (!last) return nullptr;
@@ -129,12 +132,24 @@ class Search {
     }
     auto* const of_q = found.spelt ? &found.spelt->of_q : nullptr;
     auto* const of_k = found.spelt ? &found.spelt->of_k : nullptr;
-    if (!projected(found.spelt ? found.spelt->q : found.fused.q, of_q, found.q, found.to_q) ||
-        !projected(k, of_k, found.k, found.to_k) ||
-        !projected(found.spelt ? found.spelt->v : found.fused.v, nullptr, found.v, found.to_v))
+    std::vector<Scaling>* const of_none = nullptr;
+    const auto from = [&, this](std::string_view what, int value, auto* scalings, Projection& one, Moves& way) {
+      if (projected(value, scalings, one, way)) return true;
+      refused_[found.heads] = fmt::format("its {} comes from {}, where a projection is looked for", what,
+                                          giver_in_words(graph_, ended_at_));
+      return false;
+    };
+    if (!from("q", found.spelt ? found.spelt->q : found.fused.q, of_q, found.q, found.to_q) ||
+        !from("k", k, of_k, found.k, found.to_k) ||
+        !from("v", found.spelt ? found.spelt->v : found.fused.v, of_none, found.v, found.to_v))
       return nullptr;
     found.out = with_bias(*last);
     return made(std::move(found), node.outputs[0]);
+  }
+  // Why an attention that gives `heads` stands in no block, though a projection takes these.
+  [[nodiscard]] const std::string* why_not(int heads) const {
+    const auto found = refused_.find(heads);
+    return found == refused_.end() ? nullptr : &found->second;
   }
 
  private:
@@ -188,7 +203,7 @@ class Search {
   }
 
   // Goes back to the projection that is moved to `value`, over one scale at most where `scalings` are kept.
-  [[nodiscard]] bool projected(int value, std::vector<Scaling>* scalings, Projection& found, Moves& way) const {
+  [[nodiscard]] bool projected(int value, std::vector<Scaling>* scalings, Projection& found, Moves& way) {
     Path path(graph_, value);
     while (true) {
       if (const auto one = projection(path.value())) {
@@ -198,6 +213,7 @@ class Search {
       }
       if (path.step()) continue;
       const auto scaling = scalings == nullptr ? std::nullopt : of_attention::scaled(graph_, path.value());
+      ended_at_ = path.value();
       if (!scaling || !scalings->empty()) return false;
       scalings->push_back(scaling->second);
       path.step_over(scaling->first);
@@ -241,6 +257,8 @@ class Search {
   }
 
   const Connections& graph_;
+  int ended_at_ = -1;                   // where the last way back to a projection ended
+  std::map<int, std::string> refused_;  // by what the attention gives
 };
 
 }  // namespace
@@ -267,11 +285,26 @@ std::vector<int> judged_by(const Block& block) {
 
 std::vector<std::unique_ptr<Subgraph>> subgraphs(const Connections& graph) {
   std::vector<std::unique_ptr<Subgraph>> found;
-  const Search search(graph);
+  Search search(graph);
   for (const Node& node : graph.model().nodes)
     if (graph::is_own(node))
       if (auto one = search.block(node)) found.push_back(std::move(one));
   return found;
+}
+
+std::vector<Unrecognised> unrecognised(const Connections& graph) {
+  Search search(graph);
+  std::set<int> within;  // what attentions of blocks give
+  for (const Node& node : graph.model().nodes)
+    if (graph::is_own(node))
+      if (const auto one = search.block(node)) within.insert(one->inner);
+  std::vector<Unrecognised> all;
+  for (const auto& attention : of_attention::subgraphs(graph)) {
+    if (within.contains(attention->output)) continue;
+    const std::string* const why = search.why_not(attention->output);
+    all.push_back({attention->output, why != nullptr ? *why : "no projection takes its heads"});
+  }
+  return all;
 }
 
 }  // namespace attest::ops::of_mha

@@ -66,6 +66,19 @@ class Model(Cli):
             self.assertIn("every law held", done.stdout)
             self.assertLess(summary["verdicts"]["spread"]["largest_z"], 10)
 
+    def test_what_was_recognised_is_listed_at_the_start(self):
+        summary, done = self.summary("check", "encoder.onnx", "--cases", 2, "--on", "onnxruntime:disabled", status=0)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[2], "held to proven bounds by themselves: 1 attention, 3 layer_norm, 1 mha")
+        self.assertEqual(sorted(part["operation"] for part in summary["parts"]), ["attention", "layer_norm", "layer_norm", "layer_norm", "mha"])
+        self.assertTrue(all(part["nodes"] > 0 and not part["skipped"] for part in summary["parts"]))
+        summary, done = self.summary("check", "attention-scores.onnx", "--cases", 2, "--on", "onnxruntime:disabled", "-o", "campaign", status=0)
+        [_, block] = summary["parts"]
+        self.assertEqual((block["operation"], block["skipped"]), ("mha", "no projection takes its heads"))
+        self.assertIn(f"not held to a proven bound: 1 mha ({block['tensor']}): no projection takes its heads", done.stdout.splitlines())
+        self.assertEqual(self.attest("report", "campaign").returncode, 0)
+        self.assertIn("not held: no projection takes its heads", (self.cwd / "campaign" / "report.html").read_text())
+
     def test_openvino_holds(self):
         if importlib.util.find_spec("openvino") is None:
             self.skipTest("openvino is not installed")

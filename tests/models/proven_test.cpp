@@ -13,6 +13,7 @@
 #include "tests/graph/draw.hpp"
 #include "tests/graph/onnx_file.hpp"
 #include "tests/graph/runtimes.hpp"
+#include "tests/models/blocks.hpp"
 #include "tests/models/careless.hpp"
 #include "tests/models/counted.hpp"
 #include "tests/models/planted.hpp"
@@ -23,6 +24,8 @@ namespace {
 using graph::Type;
 using graph::test::attr;
 using graph::test::File;
+using test::BlockFile;
+using test::BlockSpelling;
 using test::Careless;
 using test::Counted;
 using test::Planted;
@@ -155,6 +158,70 @@ TEST(Parts, AreNoneThatLookAlike) {
   s.mask = "add-scale";
   EXPECT_EQ(parts_of(read(attention(s))), "");
   EXPECT_EQ(parts_of(read(norm("outside"))), "");
+}
+
+// "attention y: why not": parts as a campaign lists them at its start.
+std::string listed(const File& file, const char* precision = "literal") {
+  const Part part = part_of_model(read(file));
+  const graph::Family family(*part.program);
+  std::string text;
+  for (const KnownPart& one : known_parts(family, graph::precision_from_text(precision)))
+    text +=
+        (text.empty() ? "" : "; ") + one.operation + " " + one.tensor + (one.skipped.empty() ? "" : ": " + one.skipped);
+  return text;
+}
+
+TEST(Parts, AreListedWithTheReasonWhyOneIsNotHeldToItsBound) {
+  const std::string no_block = "; mha y: no projection takes its heads";
+  Spelling s;
+  EXPECT_EQ(listed(attention(s)), "attention y" + no_block);
+  // Before a problem is asked it is known what problems would tell: two scales, an axis.
+  File scaled_twice = attention(s);
+  for (auto& node : scaled_twice.nodes)
+    if (node.op == "MatMul" && node.inputs[0] == "q") node.inputs[0] = "twice";
+  scaled_twice.nodes.insert(scaled_twice.nodes.begin(), {"Mul", {"q", scaled_twice.scalar(0.25)}, {"twice"}, {}, {}});
+  EXPECT_EQ(listed(scaled_twice), "attention y: its scale is no single number in one place" + no_block);
+  s.axis = 1;
+  EXPECT_EQ(listed(attention(s)), "attention y: its softmax is over another axis" + no_block);
+  s.axis = -1;
+  EXPECT_EQ(listed(attention(s), "run=bf16"),
+            "attention y: no bound is proven of graphs that run in another format than their own" + no_block);
+  // What looks like a part, and is none.
+  File capped = attention(s);
+  for (auto& node : capped.nodes)
+    if (node.op == "Softmax") node.inputs[0] = "capped";
+  capped.nodes.insert(capped.nodes.end() - 2, {"Tanh", {"scores"}, {"capped"}, {}, {}});
+  EXPECT_NE(listed(capped).find("its scores come from Tanh, where a product of q and k"), std::string::npos)
+      << listed(capped);
+  File dropped = attention(s);
+  const std::string weights = dropped.nodes[dropped.nodes.size() - 2].outputs[0];
+  dropped.nodes.back().inputs[0] = "kept";
+  dropped.nodes.insert(dropped.nodes.end() - 1, {"Relu", {weights}, {"kept"}, {}, {}});
+  EXPECT_EQ(listed(dropped), "attention " + weights + ": no product takes its weights as they are");
+  File old = attention(s);
+  old.opset = 12;
+  EXPECT_NE(listed(old).find("an operator version before 13"), std::string::npos) << listed(old);
+  EXPECT_EQ(listed(norm("div")), "layer_norm y");
+  EXPECT_EQ(listed(norm("first-axis")), "layer_norm y: its axes are not the last ones");
+  File other = norm("div");
+  for (auto& node : other.nodes)
+    if (node.op == "Pow") node.op = "Max";  // another mean than of squares
+  EXPECT_NE(listed(other).find("layer_norm z: it divides by the root of a mean"), std::string::npos) << listed(other);
+}
+
+TEST(Parts, OfBlocksSayWhichProjectionIsMissing) {
+  BlockSpelling s;
+  EXPECT_EQ(listed(BlockFile(s).file).find("projection"), std::string::npos) << listed(BlockFile(s).file);
+  File turned =
+      BlockFile(s).file;  // as by rotary embeddings: something is computed between the projection and the keys
+  const auto scores = std::ranges::find_if(turned.nodes, [](const graph::test::FileNode& node) {
+    return node.op == "MatMul" && node.inputs[1].starts_with("Transpose");
+  });
+  ASSERT_NE(scores, turned.nodes.end());
+  const std::string keys = std::exchange(scores->inputs[1], "turned");
+  turned.nodes.insert(scores, {"Neg", {keys}, {"turned"}, {}, {}});
+  EXPECT_NE(listed(turned).find(": its k comes from Neg, where a projection is looked for"), std::string::npos)
+      << listed(turned);
 }
 
 // ---- the law ---------------------------------------------------------------------------------------------------------------
