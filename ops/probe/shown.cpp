@@ -144,12 +144,12 @@ ProbeRow row_of(std::string stage, std::string promised, std::string observed, c
 
 ProbeRow held_row(std::string stage, std::string promised, std::string observed, const Shown& shown) {
   const Standing standing = observed == promised ? Standing::agrees : Standing::open;
-  if (standing == Standing::agrees && shown.outside()) observed += ", but another element is wrong";
   return row_of(std::move(stage), std::move(promised), std::move(observed), shown, standing);
 }
 
 void contradict(ProbeRow& row, const Shown& shown) {
   row.standing = Standing::contradicts;
+  if (row.observed == row.promised) row.observed += ", but what is noted is wrong";
   row.evidence = shown.problem();
   row.note = shown.broken().empty() ? shown.witness() : shown.broken();
 }
