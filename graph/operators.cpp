@@ -39,9 +39,11 @@ constexpr Operator operators[] = {
     {"GlobalMaxPool", global_max_pool, 1, 1},
     {"Greater", greater, 2, 2},
     {"GreaterOrEqual", greater_or_equal, 2, 2},
+    {"GroupNormalization", group_normalization, 3, 3},
     {"HardSigmoid", hard_sigmoid, 1, 1},
     {"HardSwish", hard_swish, 1, 1},
     {"Identity", identity, 1, 1},
+    {"InstanceNormalization", instance_normalization, 3, 3},
     {"LayerNormalization", layer_normalization, 2, 3, 3},
     {"LeakyRelu", leaky_relu, 1, 1},
     {"Less", less, 2, 2},
@@ -77,6 +79,7 @@ constexpr Operator operators[] = {
     {"ReduceSumSquare", reduce_sum_square, 1, 2},
     {"Relu", relu, 1, 1},
     {"Reshape", reshape, 2, 2},
+    {"Resize", resize, 1, 4},
     {"Round", round_to_even, 1, 1},
     {"Shape", shape, 1, 1},
     {"Sigmoid", sigmoid, 1, 1},
@@ -95,6 +98,7 @@ constexpr Operator operators[] = {
     {"Transpose", transpose, 1, 1},
     {"Trilu", trilu, 1, 2},
     {"Unsqueeze", unsqueeze, 1, 2},
+    {"Upsample", resize, 1, 2},
     {"Where", where, 3, 3},
 };
 

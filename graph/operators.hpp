@@ -110,6 +110,13 @@ void lp_pool(Step& step);
 void global_average_pool(Step& step);
 void global_max_pool(Step& step);
 
+// resize.cpp
+void resize(Step& step);
+
+// norms.cpp
+void instance_normalization(Step& step);
+void group_normalization(Step& step);
+
 // quantising.cpp
 void quantize_linear(Step& step);
 void dequantize_linear(Step& step);

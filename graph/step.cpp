@@ -115,17 +115,22 @@ Array Step::part(void (*evaluate)(Step&), std::vector<const Array*> inputs,
 }
 
 void Step::round(Array& x) {
-  if (!is_floating(x.type)) return;
-  spread(x);
-  const Place place = next_place();
-  for (std::size_t l = 0; l < lanes_.size(); ++l) lanes_[l]->round(x.lane(static_cast<Index>(l)), format(x), place);
+  if (is_floating(x.type)) round(x, format(x));
 }
 
-void Step::function(Array& x, double relative, double absolute) {
+void Step::round(Array& x, Format format) {
+  spread(x);
+  const Place place = next_place();
+  for (std::size_t l = 0; l < lanes_.size(); ++l) lanes_[l]->round(x.lane(static_cast<Index>(l)), format, place);
+}
+
+void Step::function(Array& x, double relative, double absolute) { function(x, relative, absolute, format(x)); }
+
+void Step::function(Array& x, double relative, double absolute, Format format) {
   spread(x);
   const Place place = next_place();
   for (std::size_t l = 0; l < lanes_.size(); ++l)
-    lanes_[l]->function(x.lane(static_cast<Index>(l)), format(x), relative, absolute, place);
+    lanes_[l]->function(x.lane(static_cast<Index>(l)), format, relative, absolute, place);
 }
 
 void Step::sum(Array& sums, Index terms, std::span<const double> squares,

@@ -57,8 +57,10 @@ class Step {
 
   // Results that are stored: rounded in every lane to the format that their type is computed in. Integers stay.
   void round(Array& x);
+  void round(Array& x, Format format);  // to another one, whatever the precision: coordinates, weights of an interpolation
   // Values of an elementary function, see Arithmetic::function.
   void function(Array& x, double relative, double absolute = 0);
+  void function(Array& x, double relative, double absolute, Format format);
   // Sums that are exact so far, `squares` the sums of squares in lane 0, one for each; terms_of as in Sums, of one lane.
   void sum(Array& sums, Index terms, std::span<const double> squares,
            const std::function<void(Index lane, Index sum, std::span<double> to)>& terms_of);
