@@ -21,6 +21,7 @@
 #include "core/error.hpp"
 #include "core/glob.hpp"
 #include "engine/file.hpp"
+#include "graph/weights.hpp"
 #include "models/exhibit.hpp"
 #include "models/tensors.hpp"
 #include "report/ci.hpp"
@@ -47,7 +48,7 @@ ExportedProgram read_model_file(const Settings& settings, const fs::path& file) 
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) throw usage_error(fmt::format("{}: there is no such file", file.string()));
   if (is_program(file)) return exported_program(file, runtime_options(settings, file));
-  return {engine::read_file(file, largest_model)};
+  return {graph::with_weights(engine::read_file(file, largest_model), file)};
 }
 
 // `own`: what the model itself says.

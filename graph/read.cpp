@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "graph/link.hpp"
+#include "graph/weights.hpp"
 #include "graph/wire.hpp"
 
 namespace attest::graph {
@@ -207,7 +208,7 @@ Model load_model(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(stream), {}};
   if (!stream) throw usage_error(fmt::format("{} cannot be read", file.string()));
-  return read_model(bytes, file.string());
+  return read_model(with_weights(std::move(bytes), file), file.string());
 }
 
 }  // namespace attest::graph

@@ -9,12 +9,12 @@ namespace attest::graph {
 // The model that `bytes` hold, an ONNX file (onnx.proto3 of https://github.com/onnx/onnx: ModelProto in protobuf's wire
 // format). Text, training information and shapes of inner values are passed over. Throws Error(usage): one sentence with
 // `name` and the reason, for whatever is truncated or damaged, refers to a name that nothing gives, gives one twice or goes in
-// a circle, and for what attest does not read: tensors in files of their own, sparse ones, types other than those of Type,
+// a circle, and for what attest does not read: tensors in files of their own (weights.hpp puts them inside), sparse ones, types other than those of Type,
 // sequences. A file may come from a stranger: what is taken of memory is in proportion to what the file holds, not to what it
 // states.
 Model read_model(std::string_view bytes, std::string_view name);
 
-// read_model of a regular file. Throws Error(usage) also for a path that is none.
+// read_model of a regular file and of the weights beside it (weights.hpp). Throws Error(usage) also for a path that is none.
 Model load_model(const std::filesystem::path& file);
 
 }  // namespace attest::graph

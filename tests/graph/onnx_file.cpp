@@ -58,17 +58,39 @@ void write_typed(Writer& out, const Array& array) {
     out.add_packed_int32(5, small.begin(), small.end());
 }
 
-void write_tensor(Writer out, const Array& array, const std::string& name, bool typed) {
+void write_outside(Writer& out, const Outside& place) {
+  const auto entry = [&out](const char* key, const std::string& value) {
+    if (value.empty()) return;
+    Writer pair(out, 13);
+    pair.add_string(1, key);
+    pair.add_string(2, value);
+  };
+  entry("location", place.location);
+  entry("offset", place.offset);
+  entry("length", place.length);
+  out.add_enum(14, 1);
+}
+
+void write_tensor(Writer out, const Array& array, const std::string& name, bool typed, const Outside* outside) {
   out.add_packed_int64(1, array.shape.begin(), array.shape.end());
   out.add_int32(2, data_type(array.type));
   if (!name.empty()) out.add_string(8, name);
-  if (typed)
+  if (outside != nullptr)
+    write_outside(out, *outside);
+  else if (typed)
     write_typed(out, array);
   else
     out.add_bytes(9, raw_bytes(array));
 }
 
-void write_attribute(Writer out, const Attr& a) {
+using OutsideByName = std::map<std::string, Outside>;
+
+const Outside* place_of(const OutsideByName& outside, const std::string& name) {
+  const auto found = outside.find(name);
+  return found == outside.end() ? nullptr : &found->second;
+}
+
+void write_attribute(Writer out, const Attr& a, const OutsideByName& outside) {
   out.add_string(1, a.name);
   switch (a.form) {
     case Attr::Form::number:
@@ -84,7 +106,7 @@ void write_attribute(Writer out, const Attr& a) {
       out.add_enum(20, 3);
       break;
     case Attr::Form::tensor:
-      write_tensor(Writer(out, 5), a.tensor, "", false);
+      write_tensor(Writer(out, 5), a.tensor, "", false, place_of(outside, a.name));
       out.add_enum(20, 4);
       break;
     case Attr::Form::integers:
@@ -94,12 +116,12 @@ void write_attribute(Writer out, const Attr& a) {
   }
 }
 
-void write_node(Writer out, const FileNode& node) {
+void write_node(Writer out, const FileNode& node, const OutsideByName& outside) {
   for (const auto& name : node.inputs) out.add_string(1, name);
   for (const auto& name : node.outputs) out.add_string(2, name);
   out.add_string(3, node.outputs.empty() ? "" : node.outputs.front());
   out.add_string(4, node.op);
-  for (const auto& a : node.attributes) write_attribute(Writer(out, 5), a);
+  for (const auto& a : node.attributes) write_attribute(Writer(out, 5), a, outside);
   if (!node.domain.empty()) out.add_string(7, node.domain);
 }
 
@@ -150,9 +172,10 @@ std::string File::bytes() const {
   model.add_int64(1, 9);
   {
     Writer graph(model, 7);
-    for (const auto& node : nodes) write_node(Writer(graph, 1), node);
+    for (const auto& node : nodes) write_node(Writer(graph, 1), node, outside);
     graph.add_string(2, "g");
-    for (const auto& [name, array] : constants) write_tensor(Writer(graph, 5), array, name, typed);
+    for (const auto& [name, array] : constants)
+      write_tensor(Writer(graph, 5), array, name, typed, place_of(outside, name));
     for (const auto& input : inputs) write_input(Writer(graph, 11), input);
     for (const auto& name : outputs) {
       Writer value(graph, 12);

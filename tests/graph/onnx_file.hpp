@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,6 +47,11 @@ struct FileInput {
   std::vector<Axis> shape;
 };
 
+// Where the numbers of a tensor lie that a file does not hold; the tests write them. An empty text is left out.
+struct Outside {
+  std::string location, offset, length;
+};
+
 // A graph to be written as an ONNX file; tests edit it on the way.
 struct File {
   std::vector<FileNode> nodes;
@@ -53,7 +59,8 @@ struct File {
   std::vector<std::pair<std::string, Array>> constants;
   std::vector<std::string> outputs;
   std::int64_t opset = 18;
-  bool typed = false;  // numbers in fields of their type in place of raw bytes
+  std::map<std::string, Outside> outside;  // tensors by the name of the initialiser or attribute
+  bool typed = false;                      // numbers in fields of their type in place of raw bytes
 
   // Adds a node with one output, of the name given or one of its own; gives that name.
   std::string operator()(std::string op, std::vector<std::string> inputs, std::vector<Attr> attributes = {},
