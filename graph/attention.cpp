@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/operators.hpp"
-#include "graph/shapes.hpp"
+#include "graph/zip.hpp"
 
 namespace attest::graph {
 namespace {
@@ -21,6 +21,12 @@ Array in_heads(const Step& step, const Array& x, Index heads, std::string_view a
   Array split = x;
   split.shape = {x.shape[0], x.shape[1], heads, x.shape[2] / heads};
   return transposed(step, split, std::vector<Index>{0, 2, 1, 3});
+}
+
+Array out_of_heads(const Step& step, const Array& x) {
+  Array out = transposed(step, x, std::vector<Index>{0, 2, 1, 3});
+  out.shape = {out.shape[0], out.shape[1], out.shape[2] * out.shape[3]};
+  return out;
 }
 
 // Each head of keys and values for as many heads of queries as share it, which lie side by side.
@@ -86,11 +92,47 @@ void attention(Step& step) {
   Array weights = of(softmax, {&scores}, {{"axis", std::int64_t{-1}}});
   weights = of(cast_like, {&weights, &v});
   Array out = of(matrix_product, {&weights, &v});
-  if (flat) {
-    out = transposed(step, out, std::vector<Index>{0, 2, 1, 3});
-    out.shape = {out.shape[0], out.shape[1], out.shape[2] * out.shape[3]};
-  }
-  step.outputs.push_back(std::move(out));
+  step.outputs.push_back(flat ? out_of_heads(step, out) : std::move(out));
+}
+
+void rotary_embedding(Step& step) {
+  floats_alone(step, step.in(0));
+  const bool flat = step.in(0).rank() == 3;
+  Array x = in_heads(step, step.in(0), step.integer("num_heads", 0), "num_heads");
+  const Index stated = step.integer("rotary_embedding_dim", 0), width = stated == 0 ? x.shape[3] : stated,
+              half = width / 2;
+  if (width < 0 || width > x.shape[3] || width % 2 != 0)
+    step.refuse(fmt::format("{} of {} are turned", width, x.shape[3]));
+  const bool interleaved = step.integer("interleaved", 0) != 0;
+  // Cosines and sines of each token, for all heads.
+  const auto angles = [&](std::size_t index) {
+    Array given = step.maybe(3) == nullptr ? step.in(index)
+                                           : step.part(gather, {&step.in(index), step.maybe(3)}, {{"axis", Index{0}}});
+    if (given.rank() != 3 || given.shape != std::vector<Index>{x.shape[0], x.shape[2], half})
+      step.refuse(fmt::format("angles {} of {}", shape_text(given.shape), shape_text(x.shape)));
+    given.shape.insert(given.shape.begin() + 1, 1);
+    return given;
+  };
+  const Array cosines = angles(1), sines = angles(2);
+  std::vector<Index> shape = x.shape, strides = strides_of(x.shape);
+  shape[3] = half;
+  if (interleaved) strides[3] = 2;
+  const Index apart = interleaved ? 1 : half;
+  const Array a = gathered(step, x, shape, 0, strides), b = gathered(step, x, shape, half > 0 ? apart : 0, strides);
+  const auto turned = [&](void (*join)(Step&), const Array& of_cosines, const Array& of_sines) {
+    const Array left = step.part(multiply, {&of_cosines, &cosines}, {}),
+                right = step.part(multiply, {&of_sines, &sines}, {});
+    return step.part(join, {&left, &right}, {});
+  };
+  const Array first = turned(subtract, a, b), second = turned(add, b, a);
+  step.spread(x);
+  for (Index l = 0; l < x.lanes; ++l)
+    for (Index i = 0; i < first.size(); ++i) {
+      const auto to = static_cast<std::size_t>(i / half * x.shape[3] + i % half * (interleaved ? 2 : 1));
+      x.lane(l)[to] = first.lane(l)[static_cast<std::size_t>(i)];
+      x.lane(l)[to + static_cast<std::size_t>(apart)] = second.lane(l)[static_cast<std::size_t>(i)];
+    }
+  step.outputs.push_back(flat ? out_of_heads(step, x) : std::move(x));
 }
 
 }  // namespace attest::graph

@@ -115,6 +115,62 @@ void logical_or(Step& step) {
       zip_integers(step, step.in(0), step.in(1), Type::boolean, [](std::int64_t x, std::int64_t y) { return x | y; }));
 }
 
+void logical_xor(Step& step) {
+  booleans_alone(step, step.in(0));
+  booleans_alone(step, step.in(1));
+  step.outputs.push_back(
+      zip_integers(step, step.in(0), step.in(1), Type::boolean, [](std::int64_t x, std::int64_t y) { return x ^ y; }));
+}
+
+namespace {
+
+template <class F>
+void each_bit(Step& step, F f) {
+  const Array &a = step.in(0), &b = step.in(1);
+  same_types(step, a, b);
+  if (is_floating(a.type) || a.type == Type::boolean) step.refuse(fmt::format("{} has no bits", name(a.type)));
+  step.outputs.push_back(zip_integers(step, a, b, a.type, f));
+}
+
+}  // namespace
+
+void bitwise_and(Step& step) {
+  each_bit(step, [](std::int64_t x, std::int64_t y) { return x & y; });
+}
+void bitwise_or(Step& step) {
+  each_bit(step, [](std::int64_t x, std::int64_t y) { return x | y; });
+}
+void bitwise_xor(Step& step) {
+  each_bit(step, [](std::int64_t x, std::int64_t y) { return x ^ y; });
+}
+void bitwise_not(Step& step) {
+  Array out = step.in(0);
+  if (is_floating(out.type) || out.type == Type::boolean) step.refuse(fmt::format("{} has no bits", name(out.type)));
+  for (std::int64_t& v : out.integers) v = wrapped(out.type, ~bits_of(v));
+  step.outputs.push_back(std::move(out));
+}
+
+namespace {
+
+template <class F>
+void floats_that(Step& step, F f) {
+  const Array& x = step.in(0);
+  floats_alone(step, x);
+  Array out = step.make(Type::boolean, x.shape, x.lanes);
+  std::ranges::transform(x.floats, out.integers.begin(), [f](double v) { return std::int64_t{f(v)}; });
+  step.outputs.push_back(std::move(out));
+}
+
+}  // namespace
+
+void is_nan(Step& step) {
+  floats_that(step, [](double x) { return std::isnan(x); });
+}
+void is_infinite(Step& step) {
+  const bool above = step.integer("detect_positive", 1) != 0, below = step.integer("detect_negative", 1) != 0;
+  floats_that(step, [above, below](double x) { return std::isinf(x) && (x > 0 ? above : below); });
+}
+
 void where(Step& step) {
   booleans_alone(step, step.in(0));
   same_types(step, step.in(1), step.in(2));

@@ -176,6 +176,14 @@ void power(Step& step) {
   step.outputs.push_back(std::move(out));
 }
 
+void cosine(Step& step) {
+  elementary(
+      step, [](double x) { return std::cos(x); }, 2, 1);
+}
+void sine(Step& step) {
+  elementary(
+      step, [](double x) { return std::sin(x); }, 2, 1);
+}
 void square_root(Step& step) {
   elementary(
       step, [](double x) { return std::sqrt(x); }, 1);

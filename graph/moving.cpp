@@ -25,10 +25,6 @@ void give_as(Step& step, std::vector<Index> shape) {
   step.outputs.push_back(std::move(out));
 }
 
-Index volume(std::span<const Index> lengths) {
-  return std::accumulate(lengths.begin(), lengths.end(), Index{1}, std::multiplies<>());
-}
-
 // The part [from, from + length) along an axis.
 Array part(const Step& step, const Array& x, Index axis, Index from, Index length) {
   const auto strides = strides_of(x.shape);
@@ -206,35 +202,6 @@ void slice(Step& step) {
     strides[axis] *= count > 1 ? by : 0;
   }
   step.outputs.push_back(gathered(step, x, std::move(shape), offset, strides));
-}
-
-void gather(Step& step) {
-  const Array& x = step.in(0);
-  const auto axis = static_cast<std::size_t>(step.axis(step.integer("axis", 0), x.rank()));
-  const auto where = step.numbers(1);
-  const Array& indices = step.in(1);
-  const Index length = x.shape[axis];
-  const auto whole = std::span<const Index>(x.shape);
-  const Index outer = volume(whole.first(axis)), inner = volume(whole.subspan(axis + 1));
-  std::vector<Index> shape(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(axis));
-  shape.insert(shape.end(), indices.shape.begin(), indices.shape.end());
-  shape.insert(shape.end(), whole.begin() + static_cast<std::ptrdiff_t>(axis) + 1, whole.end());
-  for (const Index at : where)
-    if (at < -length || at >= length) step.refuse(fmt::format("index {} of an axis of length {}", at, length));
-  Array out = step.make(x.type, std::move(shape), x.lanes);
-  const auto take = [&](auto from, auto to) {
-    auto next = to.begin();
-    for (Index i = 0; i < outer; ++i)
-      for (const Index at : where)
-        next = std::copy_n(from.begin() + (i * length + (at < 0 ? at + length : at)) * inner, inner, next);
-  };
-  for (Index l = 0; l < x.lanes; ++l) {
-    if (is_floating(x.type))
-      take(x.lane(l), out.lane(l));
-    else
-      take(x.integer_lane(l), out.integer_lane(l));
-  }
-  step.outputs.push_back(std::move(out));
 }
 
 void expand(Step& step) {

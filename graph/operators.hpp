@@ -28,6 +28,8 @@ void multiply(Step& step);
 void divide(Step& step);
 void modulo(Step& step);
 void power(Step& step);
+void cosine(Step& step);
+void sine(Step& step);
 void square_root(Step& step);
 void reciprocal(Step& step);
 void negate(Step& step);
@@ -62,6 +64,13 @@ void greater_or_equal(Step& step);
 void logical_not(Step& step);
 void logical_and(Step& step);
 void logical_or(Step& step);
+void logical_xor(Step& step);
+void bitwise_and(Step& step);
+void bitwise_or(Step& step);
+void bitwise_xor(Step& step);
+void bitwise_not(Step& step);
+void is_nan(Step& step);
+void is_infinite(Step& step);
 void where(Step& step);
 void cast(Step& step);
 void cast_like(Step& step);
@@ -80,11 +89,26 @@ void unsqueeze(Step& step);
 void concat(Step& step);
 void split(Step& step);
 void slice(Step& step);
-void gather(Step& step);
 void expand(Step& step);
 void trilu(Step& step);
 void tile(Step& step);
 void dropout(Step& step);  // of inference: what it is given
+
+// indexing.cpp: elements are read or written by number
+void gather(Step& step);
+void gather_elements(Step& step);
+void gather_blocks(Step& step);
+void scatter_elements(Step& step);
+void scatter_blocks(Step& step);
+void pad(Step& step);
+void one_hot(Step& step);
+void non_zero(Step& step);
+void compress(Step& step);
+
+// ordering.cpp
+void largest_index(Step& step);
+void least_index(Step& step);
+void top(Step& step);
 
 // making.cpp: values made of shapes and attributes
 void shape(Step& step);
@@ -98,8 +122,12 @@ void matrix_product(Step& step);
 void gemm(Step& step);
 void integer_product(Step& step);
 
+// einsum.cpp
+void einsum(Step& step);
+
 // attention.cpp
 void attention(Step& step);
+void rotary_embedding(Step& step);
 
 // windows.cpp
 void convolution(Step& step);
@@ -133,6 +161,7 @@ void reduce_l2(Step& step);
 void reduce_sum_square(Step& step);
 void reduce_log_sum(Step& step);
 void reduce_log_sum_exp(Step& step);
+void cumulative_sum(Step& step);
 void softmax(Step& step);
 void log_softmax(Step& step);
 void layer_normalization(Step& step);

@@ -13,17 +13,37 @@
 namespace attest::graph {
 namespace {
 
+const Operator* operator_of(const Node& node) { return node.domain.empty() ? find_operator(node.op) : nullptr; }
+
+// All that is missing, in one sentence.
+void check_operators(const Model& model) {
+  struct Missing {
+    int nodes = 0;
+    std::string first;
+  };
+  std::map<std::string, Missing> missing;
+  for (std::size_t i = 0; i < model.nodes.size(); ++i) {
+    const Node& node = model.nodes[i];
+    if (operator_of(node) != nullptr) continue;
+    Missing& one = missing[node.domain.empty() ? node.op : fmt::format("{}.{}", node.domain, node.op)];
+    if (one.nodes++ == 0) one.first = node.name.empty() ? fmt::format("node {}", i) : fmt::format("'{}'", node.name);
+  }
+  if (missing.empty()) return;
+  std::string all;
+  for (const auto& [name, one] : missing)
+    all += fmt::format("{}{} ({}{})", all.empty() ? "" : ", ", name, one.first,
+                       one.nodes > 1 ? fmt::format(" and {} more", one.nodes - 1) : "");
+  throw usage_error(
+      fmt::format("attest does not evaluate {} of version {}: rewrite the nodes, export the model without "
+                  "fusions, or cut it before them (docs/graphs.md lists what is evaluated)",
+                  all, model.opset));
+}
+
 void check_node(const Node& node, std::size_t number) {
   const auto refuse = [&](const std::string& why) {
     throw usage_error(fmt::format("{}: {}", described(node, number), why));
   };
-  if (!node.domain.empty())
-    refuse(fmt::format("attest evaluates ONNX's own operators, none of the domain {}: export the model without fusions",
-                       node.domain));
-  const Operator* const found = find_operator(node.op);
-  if (found == nullptr)
-    refuse(fmt::format("attest does not evaluate this operator; rewrite it or cut the model before it. Known are {}",
-                       operator_names()));
+  const Operator* const found = operator_of(node);
   if (node.inputs.size() < found->least_inputs || node.inputs.size() > found->most_inputs)
     refuse(fmt::format("{} inputs are not what the operator takes", node.inputs.size()));
   if (node.outputs.empty()) refuse("it has no outputs");
@@ -144,6 +164,7 @@ Feeds feeds_of(const Model& model, const Feeds& all) {
 }
 
 Program::Program(Model model, Index most) : model_(std::move(model)), most_(most), last_use_(model_.values.size(), 0) {
+  check_operators(model_);
   for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
     check_node(model_.nodes[i], i);
     for (const int value : model_.nodes[i].inputs)

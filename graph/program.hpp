@@ -26,7 +26,7 @@ struct Stopped {};
 // A model that can be evaluated. It may be shared between threads.
 class Program {
  public:
-  // Throws Error(usage): the node, its operator and what can be done, for an operator that attest does not evaluate.
+  // Throws Error(usage): every operator that attest does not evaluate, with its first node, and what can be done.
   explicit Program(Model model, Index most = most_elements);
 
   [[nodiscard]] const Model& model() const noexcept { return model_; }

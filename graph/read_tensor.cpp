@@ -128,9 +128,10 @@ Array read_tensor(Wire wire, std::string& name) {
   }
   const std::string what = fmt::format("tensor '{}'", name);
   if (external)
-    throw Fault{what +
-                " lies in a file of its own, and there is nothing beside the model here: store its numbers in the model "
-                "(onnx.save without save_as_external_data)"};
+    throw Fault{
+        what +
+        " lies in a file of its own, and there is nothing beside the model here: store its numbers in the model "
+        "(onnx.save without save_as_external_data)"};
   array.type = type_of(data_type, what);
   if (is_raw)
     read_raw(raw, array);

@@ -244,6 +244,34 @@ void reduce_log_sum_exp(Step& step) {
   });
 }
 
+void cumulative_sum(Step& step) {
+  const Array& x = step.in(0);
+  if (step.in(1).size() != 1) step.refuse("its axis is not one number");
+  const std::vector<Index> axes{step.axis(step.numbers(1)[0], x.rank())};
+  Rows rows = rows_of(step, x, axes);
+  const bool back = step.integer("reverse", 0) != 0, exclusive = step.integer("exclusive", 0) != 0;
+  const auto length = static_cast<std::size_t>(rows.length);
+  // One after the other, each sum stored.
+  if (is_floating(x.type)) step.spread(rows.x);
+  Array sum = step.make(x.type, {rows.count}, rows.x.lanes);
+  const auto add = [length](auto& sums, auto& all, std::size_t i, bool is_exclusive, auto store) {
+    const auto before = sums;
+    for (std::size_t row = 0; row < sums.size(); ++row) sums[row] += all[row * length + i];
+    store();
+    for (std::size_t row = 0; row < sums.size(); ++row) all[row * length + i] = (is_exclusive ? before : sums)[row];
+  };
+  for (std::size_t j = 0; j < length; ++j) {
+    const std::size_t i = back ? length - 1 - j : j;
+    if (is_floating(x.type))
+      add(sum.floats, rows.x.floats, i, exclusive, [&] { step.round(sum); });
+    else
+      add(sum.integers, rows.x.integers, i, exclusive, [&] {
+        for (std::int64_t& v : sum.integers) v = wrapped(x.type, bits_of(v));
+      });
+  }
+  step.outputs.push_back(restored(step, rows));
+}
+
 void softmax(Step& step) {
   floats_needed(step);
   const Array& x = step.in(0);

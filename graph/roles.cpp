@@ -72,8 +72,9 @@ class Uses {
       if (shapes)
         throw usage_error(fmt::format("input '{}' ({}) sets shapes within the graph: make it a constant", input.name,
                                       name(input.type)));
-      if (node.op == "Gather" && reader.input == 1) {
-        const Index rows = rows_of_table(input, node);
+      const bool is_rotary = node.op == "RotaryEmbedding" && reader.input == 3;
+      if ((node.op == "Gather" && reader.input == 1) || is_rotary) {
+        const Index rows = rows_of_table(input, node, node.inputs[is_rotary ? 1 : 0]);
         found_.ids = std::min(found_.ids.value_or(rows), rows);
       } else if (compares(node.op)) {
         (is_number(node.inputs[1 - reader.input]) ? found_.flags : found_.lengths) = true;
@@ -82,8 +83,8 @@ class Uses {
       } else if (is_one_of(node.op, {"DequantizeLinear", "MatMulInteger"})) {
         found_.numbers = true;
       } else if (moves(node.op) || node.op == "Cast" || node.op == "Gather" ||
-                 is_one_of(node.op, {"Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Neg", "Abs", "Clip", "Relu",
-                                     "Sign", "Tile", "ReduceSum", "ReduceMax", "ReduceMin", "Where"})) {
+                 is_one_of(node.op, {"Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Neg", "Abs", "Clip",
+                                     "Relu", "Sign", "Tile", "ReduceSum", "ReduceMax", "ReduceMin", "Where"})) {
         found_.divisor = found_.divisor || (is_one_of(node.op, {"Div", "Mod"}) && reader.input == 1);
         for (const int result : node.outputs)
           if (result >= 0) follow(input, result);
@@ -105,8 +106,7 @@ class Uses {
                        [value](const Node& node) { return node.op == "Constant" && node.outputs.front() == value; });
   }
 
-  [[nodiscard]] Index rows_of_table(const Input& input, const Node& gather) const {
-    const int looked_up = gather.inputs[0];
+  [[nodiscard]] Index rows_of_table(const Input& input, const Node& gather, int looked_up) const {
     const auto table = model_.constants.find(looked_up);
     const auto axis = gather.attributes.find("axis");
     const auto* const stated = axis == gather.attributes.end() ? nullptr : std::get_if<std::int64_t>(&axis->second);

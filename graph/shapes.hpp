@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -7,6 +9,11 @@
 #include "graph/step.hpp"
 
 namespace attest::graph {
+
+// The product of lengths, 1 of none.
+inline Index volume(std::span<const Index> lengths) {
+  return std::accumulate(lengths.begin(), lengths.end(), Index{1}, std::multiplies<>());
+}
 
 // Row-major, in elements.
 std::vector<Index> strides_of(std::span<const Index> shape);

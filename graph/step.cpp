@@ -35,8 +35,11 @@ const Array* Step::maybe(std::size_t index) const { return index < inputs_.size(
 std::vector<Index> Step::numbers(std::size_t index) const {
   const Array& array = in(index);
   if (is_floating(array.type)) refuse(fmt::format("input {} holds floats in place of integers", index));
-  if (array.lanes > 1) refuse("what it reads, or the shape of its result, depends on computed floats");
-  return array.integers;
+  const auto first = array.integer_lane(0);
+  for (Index l = 1; l < array.lanes; ++l)
+    if (!std::ranges::equal(array.integer_lane(l), first))
+      refuse("what it reads, or the shape of its result, depends on computed floats");
+  return {first.begin(), first.end()};
 }
 
 const Attribute* Step::attribute(std::string_view name) const {

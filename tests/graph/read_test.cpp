@@ -132,10 +132,13 @@ TEST(ReadModel, RefusesWhatDoesNotGoTogether) {
       {"its operators are those of version 6", [](File& f) { f.opset = 6; }},
       {"its operators are those of version 99", [](File& f) { f.opset = 99; }},
       {"'x' has an axis of length 1099511627776", [](File& f) { f.inputs[0].shape[1].length = Index{1} << 40; }},
-      {"node 'y' (Celu): attest does not evaluate this operator; rewrite it or cut the model before it. Known are "
-       "Abs,",
-       [](File& f) { f.nodes[2].op = "Celu"; }},
-      {"none of the domain com.microsoft", [](File& f) { f.nodes[2].domain = "com.microsoft"; }},
+      {"attest does not evaluate Neither ('y') of version 18: rewrite the nodes",
+       [](File& f) { f.nodes[2].op = "Neither"; }},
+      {"attest does not evaluate Neither ('xw' and 1 more), com.nobody.Gather ('rows') of version 18",
+       [](File& f) {
+         f.nodes[0].op = f.nodes[2].op = "Neither";
+         f.nodes[3].domain = "com.nobody";
+       }},
       {"node 'y' (Softmax): 2 inputs are not what the operator takes",
        [](File& f) { f.nodes[2].inputs.push_back("x"); }},
       {"node 'y' (Softmax): attest evaluates the operator's first output alone",
