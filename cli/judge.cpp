@@ -1,6 +1,9 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -15,12 +18,20 @@
 #include "core/error.hpp"
 #include "engine/explain/explain.hpp"
 #include "engine/saved_tensors.hpp"
+#include "graph/read.hpp"
+#include "models/given.hpp"
+#include "models/judged.hpp"
 #include "report/explain.hpp"
 #include "report/judge.hpp"
+#include "report/models.hpp"
 #include "report/text.hpp"
 
 namespace attest::cli {
 namespace {
+
+// Options of judge that a model takes.
+constexpr std::array<std::string_view, 7> of_models{"model",  "inputs",    "outputs", "policy",
+                                                    "runner", "iteration", "json"};
 
 std::vector<Option> judge_options() {
   std::vector<Option> options = contract_options();
@@ -29,6 +40,7 @@ std::vector<Option> judge_options() {
             "q, k, v (or x, w_q, ...) and what else went in: .npz, or Polygraphy's --save-inputs JSON"},
            {"outputs", "FILE",
             "out and perhaps lse (or sum_out, or stages): .npz, .npy, or Polygraphy's --save-outputs JSON"},
+           {"model", "FILE", "of a model: the .onnx whose inputs and outputs these are; nothing is run"},
            {"op", "OP", "what was called: attention, layer_norm or mha (attention)"},
            {"runner", "NAME", "of Polygraphy's outputs of several runners"},
            {"iteration", "N", "of Polygraphy's files (0)"},
@@ -59,18 +71,54 @@ std::optional<engine::Explanation> explained(const ops::SavedCall& call, const o
   return engine::explain_call(*kept, contract.op(), contract, limits);
 }
 
+std::unique_ptr<OutputFile> json_beside(const Settings& settings, const std::string& inputs,
+                                        const std::string& outputs) {
+  const auto path = settings.text("json");
+  if (!path) return nullptr;
+  std::error_code missing;
+  for (const std::string& tensors : {inputs, outputs})
+    if (std::filesystem::equivalent(*path, tensors, missing))
+      throw usage_error(fmt::format("--json {}: that file holds the saved tensors: name another", *path));
+  return std::make_unique<OutputFile>(*path, "--json");
+}
+
+int judge_model(const Settings& settings, const std::string& model) {
+  for (const Option& option : judge_options())
+    if (settings.text(option.name) && std::ranges::find(of_models, option.name) == of_models.end())
+      throw usage_error(fmt::format("{} is not for models: judge --model takes {}", settings.origin(option.name),
+                                    fmt::join(of_models, ", ")));
+  const std::string inputs = needed(settings, "inputs"), outputs = needed(settings, "outputs");
+  const graph::Precision precision = graph::precision_from_text(settings.text("policy").value_or("literal"));
+  const graph::Program program(graph::load_model(model));
+  const auto json = json_beside(settings, inputs, outputs);
+  engine::SavedRun run;
+  run.iteration = static_cast<std::size_t>(count_of(settings, "iteration", 0).value_or(0));
+  const graph::Feeds feeds = models::given_feeds(engine::read_saved_tensors(inputs, run), program, {}, inputs);
+  run.runner = settings.text("runner");
+  const models::JudgedOutputs judged =
+      models::judge_outputs(program.model(), feeds, engine::read_saved_tensors(outputs, run), precision, outputs);
+  if (!json || !json->is_stdout())
+    std::cout << fmt::format("attest judge {} --model {}\n", report::printable(outputs), report::printable(model))
+              << report::judged_text(judged, precision);
+  if (json) {
+    auto object = report::judged_json(judged, precision);
+    object["model"] = model;
+    object["inputs"] = inputs;
+    object["outputs"] = outputs;
+    object["exit"] = static_cast<int>(judged.exit());
+    write_json(*json, object);
+  }
+  if (judged.exit() == Exit::incomplete)
+    throw Error(judged.exit(), "nothing judged: under this policy correct results may be anything for these inputs");
+  return static_cast<int>(judged.exit());
+}
+
 int judge_files(const Settings& settings) {
-  std::unique_ptr<OutputFile> json;
+  if (const auto model = settings.text("model")) return judge_model(settings, *model);
   const ops::Op& op = saved_op(settings);
   const ops::Contract contract = read_contract(settings, op);
   const std::string inputs = needed(settings, "inputs"), outputs = needed(settings, "outputs");
-  if (const auto path = settings.text("json")) {
-    std::error_code missing;
-    for (const std::string& tensors : {inputs, outputs})
-      if (std::filesystem::equivalent(*path, tensors, missing))
-        throw usage_error(fmt::format("--json {}: that file holds the saved tensors: name another", *path));
-    json = std::make_unique<OutputFile>(*path, "--json");
-  }
+  const auto json = json_beside(settings, inputs, outputs);
   engine::SavedRun run;
   run.iteration = static_cast<std::size_t>(count_of(settings, "iteration", 0).value_or(0));
   const auto in = engine::read_saved_tensors(inputs, run);

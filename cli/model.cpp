@@ -145,16 +145,21 @@ std::string opening(const std::string& verb, const models::CampaignOptions& opti
 bool names_model(std::string_view subject) { return subject.ends_with(".onnx") || subject.ends_with(".pt2"); }
 
 std::vector<Option> model_options() {
-  return {{"on", "RUNTIME,...",
-           "of a model: onnxruntime, onnxruntime:LEVEL[+PROVIDER[+KEY=VALUE...]], openvino, torch (of a program, "
-           ".pt2), or a script.py that declares a runtime (onnxruntime; of a program torch)"},
-          {"constrain", "KEY=VALUE ...",
-           "of a model: what its inputs may be, 'size.batch=1..8 values.mask=prefix,all role.kind=ids:2'; also [graph] "
-           "of attest.toml"}};
+  return {
+      {"on", "RUNTIME,...",
+       "of a model: onnxruntime, onnxruntime:LEVEL[+PROVIDER[+KEY=VALUE...]], openvino, torch (of a program, "
+       ".pt2), or a script.py that declares a runtime (onnxruntime; of a program torch)"},
+      {"inputs", "FILE|DIR",
+       "of a model: inputs of your own, that problems are drawn around: .npz, Polygraphy's --save-inputs JSON, or a "
+       "folder of these"},
+      {"constrain", "KEY=VALUE ...",
+       "of a model: what its inputs may be, 'size.batch=1..8 values.mask=prefix,all role.kind=ids:2'; also [graph] "
+       "of attest.toml"}};
 }
 
 void refuse_model_options(const Settings& settings) {
-  refuse_keys(settings, {"on", "constrain"}, "is for models: SUBJECT must be a file that ends with .onnx or .pt2");
+  refuse_keys(settings, {"on", "constrain", "inputs"},
+              "is for models: SUBJECT must be a file that ends with .onnx or .pt2");
 }
 
 int run_model(const Settings& settings, const std::string& verb, const std::string& model) {
@@ -163,6 +168,10 @@ int run_model(const Settings& settings, const std::string& verb, const std::stri
   ExportedProgram file = read_model_file(settings, model);
   models::CampaignOptions options = options_of(settings, verb, model, file, problem.has_value());
   const models::Part part = models::part_of_file(std::move(file.onnx), model);
+  if (const auto inputs = settings.text("inputs")) {
+    options.given = models::read_given(*inputs, *part.program, options.constraints);
+    options.constraints.given = options.given.sets;
+  }
   const graph::Family family(*part.program, options.constraints);
   std::optional<graph::Problem> given;
   if (problem) {

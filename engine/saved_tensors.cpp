@@ -49,12 +49,27 @@ class Polygraphy {
 
   std::vector<NamedArray> read(std::string_view text, const SavedRun& run) const {
     const json root = parse(text);
-    const json& iterations = root.is_array() ? root : iterations_of(root, run);
-    if (!iterations.is_array() || iterations.empty()) refuse("it holds no iteration");
+    const json& iterations = all_of(root, run);
     if (run.iteration >= iterations.size())
       refuse(fmt::format("it holds {} iterations, counted from 0: there is no iteration {}", iterations.size(),
                          run.iteration));
-    const json& iteration = iterations[run.iteration];
+    return arrays_of(iterations[run.iteration]);
+  }
+  std::vector<std::vector<NamedArray>> read_all(std::string_view text) const {
+    const json root = parse(text);
+    std::vector<std::vector<NamedArray>> all;
+    for (const json& iteration : all_of(root, {})) all.push_back(arrays_of(iteration));
+    return all;
+  }
+
+ private:
+  [[nodiscard]] const json& all_of(const json& root, const SavedRun& run) const {
+    const json& iterations = root.is_array() ? root : iterations_of(root, run);
+    if (!iterations.is_array() || iterations.empty()) refuse("it holds no iteration");
+    return iterations;
+  }
+
+  [[nodiscard]] std::vector<NamedArray> arrays_of(const json& iteration) const {
     if (!iteration.is_object()) refuse("an iteration must be an object from name to array");
     const json& outputs =
         iteration.contains("outputs") && !is_array(iteration["outputs"]) ? iteration["outputs"] : iteration;
@@ -64,7 +79,6 @@ class Polygraphy {
     return arrays;
   }
 
- private:
   [[noreturn]] void refuse(const std::string& reason) const { throw usage_error(fmt::format("{}: {}", name_, reason)); }
 
   [[nodiscard]] json parse(std::string_view text) const {
@@ -119,6 +133,12 @@ class Polygraphy {
 
 std::vector<NamedArray> read_polygraphy(std::string_view text, const std::string& name, const SavedRun& run) {
   return Polygraphy(name).read(text, run);
+}
+
+std::vector<std::vector<NamedArray>> read_saved_runs(const std::filesystem::path& file) {
+  const std::string text = read_file(file, most_array_bytes);
+  if (text.starts_with("PK") || text.starts_with("\x93NUMPY")) return {read_saved_tensors(file)};
+  return Polygraphy(file.string()).read_all(text);
 }
 
 std::vector<NamedArray> read_saved_tensors(const std::filesystem::path& file, const SavedRun& run) {

@@ -20,6 +20,9 @@ struct SavedRun {
 // and what is wrong with it.
 std::vector<NamedArray> read_saved_tensors(const std::filesystem::path& file, const SavedRun& run = {});
 
+// Likewise, the tensors of all runs that a file holds: of JSON each iteration, of its only runner.
+std::vector<std::vector<NamedArray>> read_saved_runs(const std::filesystem::path& file);
+
 // Polygraphy's JSON: a list of iterations (inputs), or a RunResults object of runners and their iterations (outputs). Each
 // iteration is an object from name to array, an array the base64 text of an .npy. Throws as above, naming `name`.
 std::vector<NamedArray> read_polygraphy(std::string_view text, const std::string& name, const SavedRun& run = {});

@@ -126,7 +126,7 @@ std::string to_text(const Constraints& constraints) {
     for (const Regime regime : regimes) names.push_back(name(regime));
     words.push_back(fmt::format("values.{}={}", input, fmt::join(names, ",")));
   }
-  constexpr std::string_view roles[] = {"floats", "addend", "flags", "ids", "lengths", "numbers"};
+  constexpr std::string_view roles[] = {"floats", "addend", "flags", "ids", "lengths", "numbers", "given"};
   for (const auto& [input, use] : constraints.roles)
     words.push_back(fmt::format("role.{}={}{}", input, roles[static_cast<int>(use.role)],
                                 use.role == Role::ids ? fmt::format(":{}", use.count) : ""));

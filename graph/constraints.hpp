@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,8 @@ struct Constraints {
   std::map<std::string, std::vector<Range>, std::less<>> sizes;    // lengths that an open axis may have
   std::map<std::string, std::vector<Regime>, std::less<>> values;  // ways in which an input may be made
   std::map<std::string, Use, std::less<>> roles;                   // what an input's numbers stand for
+  // Inputs of the owner's, of every input of the model: problems are drawn around them. Of types and shapes that the model takes. nullptr: none.
+  std::shared_ptr<const std::vector<Feeds>> given{};
 
   [[nodiscard]] bool permits(const std::string& axis, Index size) const;
   // The largest permitted length below `size`; 0 where there is none.
@@ -30,7 +33,7 @@ struct Constraints {
 // addend, flags, lengths and ids:COUNT (numbers below COUNT). A later one of the same key takes the place of an earlier one. Throws
 // Error(usage), one sentence that names the key.
 void constrain(Constraints& constraints, std::string_view key, std::string_view value);
-// "size.batch=1..8,16 values.mask=prefix role.ids=ids:30": the same constraints, the same text.
+// "size.batch=1..8,16 values.mask=prefix role.ids=ids:30": the same constraints but for `given`, the same text.
 std::string to_text(const Constraints& constraints);
 
 }  // namespace attest::graph

@@ -8,9 +8,11 @@
 #include <cmath>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 
+#include "core/digest.hpp"
 #include "core/error.hpp"
 #include "core/rng.hpp"
 #include "graph/constraints.hpp"
@@ -18,10 +20,34 @@
 namespace attest::graph {
 namespace {
 
-constexpr std::string_view regime_names[] = {
-    "normal",   "uniform",  "offset-10", "offset-100", "far",         "wide",          "large",  "tiny",
-    "integers", "constant", "sparse",    "mask-1e4",   "mask-lowest", "most",          "half",   "few",
-    "prefix",   "all",      "any",       "same",       "ends",        "long-or-short", "longest"};
+constexpr std::string_view regime_names[] = {"normal",
+                                             "uniform",
+                                             "offset-10",
+                                             "offset-100",
+                                             "far",
+                                             "wide",
+                                             "large",
+                                             "tiny",
+                                             "integers",
+                                             "constant",
+                                             "sparse",
+                                             "mask-1e4",
+                                             "mask-lowest",
+                                             "most",
+                                             "half",
+                                             "few",
+                                             "prefix",
+                                             "all",
+                                             "any",
+                                             "same",
+                                             "ends",
+                                             "long-or-short",
+                                             "longest",
+                                             "given",
+                                             "given-permuted",
+                                             "given-noise-1e-3",
+                                             "given-noise-1e-1",
+                                             "given-noise-1"};
 
 constexpr Regime of_floats[] = {Regime::normal, Regime::uniform,   Regime::integers,   Regime::constant,
                                 Regime::sparse, Regime::offset_10, Regime::offset_100, Regime::large,
@@ -32,6 +58,8 @@ constexpr Regime of_flags[] = {Regime::all, Regime::prefix, Regime::most, Regime
 constexpr Regime of_ids[] = {Regime::any, Regime::same, Regime::ends};
 constexpr Regime of_lengths[] = {Regime::longest, Regime::long_or_short};
 constexpr Regime of_numbers[] = {Regime::integers, Regime::constant, Regime::wide};
+constexpr Regime of_given[] = {Regime::given, Regime::given_permuted, Regime::given_noise_1e_3,
+                               Regime::given_noise_1e_1, Regime::given_noise_1};
 
 bool is_plain(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
@@ -84,6 +112,8 @@ Regime regime_from(std::string_view item, std::string_view text) {
   if (const auto found = regime_of(text)) return *found;
   throw usage_error(fmt::format("'{}' in a problem: regimes are {}", item, fmt::join(regime_names, ", ")));
 }
+
+constexpr bool is_given(Regime regime) noexcept { return regime >= Regime::given; }
 
 std::string open_name(const Input& input, std::size_t axis) {
   const auto& symbol = input.shape[axis].symbol;
@@ -260,6 +290,8 @@ std::span<const Regime> regimes_of(Role role) noexcept {
       return of_lengths;
     case Role::numbers:
       return of_numbers;
+    case Role::given:
+      return {};
     default:
       return of_floats;
   }
@@ -269,6 +301,7 @@ std::string to_text(const Problem& problem) {
   std::string text;
   for (const auto& [axis, size] : problem.sizes) text += fmt::format("size.{}={} ", escaped(axis), size);
   for (const auto& [input, regime] : problem.values) text += fmt::format("values.{}={} ", escaped(input), name(regime));
+  if (problem.given > 0) text += fmt::format("given={} ", problem.given);
   return text + fmt::format("seed={}", problem.seed);
 }
 
@@ -289,12 +322,15 @@ Problem problem_from_text(std::string_view line) {
       throw usage_error(fmt::format("'{}' in a problem: it is given twice", item));
     if (key == "seed")
       problem.seed = number_from<std::uint64_t>(item, value, 0, ~std::uint64_t{0});
+    else if (key == "given")
+      problem.given = number_from<Index>(item, value, 0, longest_size);
     else if (dot != key.npos && key.substr(0, dot) == "size" && named)
       problem.sizes.emplace(*named, number_from<Index>(item, value, 1, longest_size));
     else if (dot != key.npos && key.substr(0, dot) == "values" && named)
       problem.values.emplace(*named, regime_from(item, value));
     else
-      throw usage_error(fmt::format("'{}' in a problem: items are size.AXIS=N, values.INPUT=REGIME and seed=N", item));
+      throw usage_error(
+          fmt::format("'{}' in a problem: items are size.AXIS=N, values.INPUT=REGIME, given=N and seed=N", item));
   }
   return problem;
 }
@@ -304,7 +340,7 @@ Family::Family(const Program& program) : Family(program, Constraints{}) {}
 Family::Family(const Program& program, const Constraints& constraints)
     : program_(program),
       constraints_(std::make_unique<Constraints>(constraints)),
-      uses_(uses_of_inputs(program, constraints.roles)) {
+      uses_(uses_of_inputs(program, constraints.roles, constraints.given != nullptr)) {
   std::set<std::string> names;
   for (const Input& input : program.model().inputs)
     for (std::size_t k = 0; k < input.shape.size(); ++k)
@@ -320,7 +356,7 @@ Family::Family(const Program& program, const Constraints& constraints)
     if (known == inputs.end()) throw usage_error(fmt::format("values.{}: the model has no such input", input));
     const auto n = static_cast<std::size_t>(known - inputs.begin());
     std::vector<std::string_view> possible;
-    for (const Regime regime : regimes_of(uses_[n].role)) possible.push_back(graph::name(regime));
+    for (const Regime regime : this->regimes(n)) possible.push_back(graph::name(regime));
     if (choices(n).empty())
       throw usage_error(
           fmt::format("values.{}: the input is made in none of these ways: {}", input, fmt::join(possible, ", ")));
@@ -329,9 +365,18 @@ Family::Family(const Program& program, const Constraints& constraints)
 
 Family::~Family() = default;
 
+std::size_t Family::count_given() const noexcept { return constraints_->given ? constraints_->given->size() : 0; }
+
+std::vector<Regime> Family::regimes(std::size_t input) const {
+  const auto of_role = regimes_of(uses_[input].role);
+  std::vector<Regime> all(of_role.begin(), of_role.end());
+  if (count_given() > 0) all.insert(all.end(), std::begin(of_given), std::end(of_given));
+  return all;
+}
+
 std::vector<Regime> Family::choices(std::size_t input) const {
   std::vector<Regime> choices;
-  for (const Regime regime : regimes_of(uses_[input].role))
+  for (const Regime regime : regimes(input))
     if (constraints_->permits(program_.model().inputs[input].name, regime)) choices.push_back(regime);
   return choices;
 }
@@ -375,6 +420,9 @@ std::vector<Problem> Family::simpler(const Problem& problem) const {
     for (auto& [size, candidate] : together)
       if (several.contains(size)) add(std::move(candidate));
   };
+  Problem of_first = problem;
+  of_first.given = 0;
+  add(std::move(of_first));
   add_cut([](const std::string& /*axis*/, Index /*size*/) { return Index{1}; });
   add_cut([](const std::string& /*axis*/, Index size) { return (size + 1) / 2; });
   const auto& inputs = program_.model().inputs;
@@ -401,6 +449,13 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most) const
   Source source(key);
   Problem problem;
   problem.seed = extend(key, ~std::uint64_t{0});
+  const auto& inputs = program_.model().inputs;
+  const std::size_t sets = count_given();
+  if (number < sets) {
+    set_given(problem, static_cast<Index>(number));
+    for (const Input& input : inputs) problem.values[input.name] = Regime::given;
+    return problem;
+  }
   // One problem of five confuses axes that are equally long, or have a single element.
   const bool alike = source.below(5) == 0;
   const Index common = size_drawn(source);
@@ -408,7 +463,14 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most) const
     const Index own = size_drawn(source);
     problem.sizes[axis] = constraints_->near(axis, !alike ? own : source.below(2) == 0 ? 1 : common);
   }
-  const auto& inputs = program_.model().inputs;
+  if (sets > 0) {
+    const bool other_lengths = source.below(2) == 0;
+    Problem as_given;
+    set_given(as_given, source.below(static_cast<Index>(sets)));
+    problem.given = as_given.given;
+    for (auto& [axis, size] : problem.sizes)
+      if (!other_lengths) size = constraints_->near(axis, as_given.sizes.at(axis));
+  }
   for (const Input& input : inputs) {
     for (;;) {
       double count = 1, open = 1;
@@ -432,11 +494,82 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most) const
     }
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto choices = this->choices(i);
+    auto choices = this->choices(i);
+    const auto first_given = std::ranges::find(choices, true, is_given);
+    if (first_given != choices.end()) choices.erase(choices.begin(), first_given);
     problem.values[inputs[i].name] =
         choices[static_cast<std::size_t>(source.below(static_cast<Index>(choices.size())))];
   }
   return problem;
+}
+
+// Its lengths, too.
+void Family::set_given(Problem& problem, Index number) const {
+  problem.given = number;
+  for (const Input& input : program_.model().inputs) {
+    const Array& own = (*constraints_->given)[static_cast<std::size_t>(number)].at(input.name);
+    for (std::size_t k = 0; k < input.shape.size(); ++k)
+      if (!input.shape[k].length) problem.sizes[open_name(input, k)] = own.shape[k];
+  }
+}
+
+// `x`, of zeros, as the owner's input number `input` of the problem makes it.
+Array Family::given(std::size_t input, const Problem& problem, Array x) const {
+  const Input& of = program_.model().inputs[input];
+  const Array& own = (*constraints_->given)[static_cast<std::size_t>(problem.given)].at(of.name);
+  const Regime regime = problem.values.at(of.name);
+  const std::uint64_t key = extend(mix(problem.seed), input);
+  const bool floats = is_floating(x.type), adds = floats && uses_[input].role == Role::floats;
+  // By axis: from where in `own` each element of `x` comes.
+  std::vector<std::vector<Index>> from;
+  const bool open = std::ranges::any_of(of.shape, [](const Dimension& d) { return !d.length.has_value(); });
+  bool moved = false;
+  for (std::size_t k = 0; k < x.shape.size(); ++k) {
+    std::vector<Index> order(static_cast<std::size_t>(own.shape[k]));
+    std::iota(order.begin(), order.end(), Index{0});
+    if (regime == Regime::given_permuted && (open ? !of.shape[k].length : !moved && order.size() > 1)) {
+      moved = true;
+      const std::uint64_t along = extend(mix(problem.seed), digest_of(open ? open_name(of, k) : of.name));
+      std::ranges::sort(order, {}, [along](Index i) { return extend(along, static_cast<std::uint64_t>(i)); });
+    }
+    for (Index i = own.shape[k]; i < x.shape[k]; ++i)
+      order.push_back(order[static_cast<std::size_t>(i - own.shape[k])]);
+    from.push_back(std::move(order));
+  }
+  double magnitude = 0;  // the mean of finite numbers
+  if (adds) {
+    const auto finite = [](double value) { return std::isfinite(value); };
+    const auto count = static_cast<double>(std::ranges::count_if(own.floats, finite));
+    for (const double value : own.floats)
+      if (finite(value)) magnitude += std::fabs(value) / count;
+  }
+  const bool noisy = regime >= Regime::given_noise_1e_3;
+  const double level = regime == Regime::given_noise_1e_3 ? 1e-3 : regime == Regime::given_noise_1e_1 ? 0.1 : 1;
+  const std::uint64_t of_64 = regime == Regime::given_noise_1e_3 ? 1 : regime == Regime::given_noise_1e_1 ? 8 : 32;
+  const Format format = floats ? format_of(x.type) : Format::f64;
+  std::size_t axes = x.shape.size();
+  std::vector<Index> at(axes, 0);
+  each_element(x.shape, key, [&](std::size_t i, const Element& e) {
+    Index flat = 0;
+    for (std::size_t k = 0; k < axes; ++k) flat = flat * own.shape[k] + from[k][static_cast<std::size_t>(at[k])];
+    for (std::size_t k = axes; k-- > 0;) {
+      if (++at[k] < x.shape[k]) break;
+      at[k] = 0;
+    }
+    if (noisy && !adds && below(mix(e.key), 64) < of_64)
+      flat = static_cast<Index>(below(e.key, static_cast<std::uint64_t>(own.size())));
+    const auto source = static_cast<std::size_t>(flat);
+    if (!floats) {
+      x.integers[i] = own.integers[source];
+      return;
+    }
+    x.floats[i] = own.floats[source];
+    if (noisy && adds && std::isfinite(x.floats[i])) {
+      const double largest = largest_finite(format);
+      x.floats[i] = round_to(format, std::clamp(x.floats[i] + level * magnitude * normal(e.key), -largest, largest));
+    }
+  });
+  return x;
 }
 
 void Family::check(const Problem& problem) const {
@@ -454,13 +587,19 @@ void Family::check(const Problem& problem) const {
     const auto given = problem.values.find(inputs[i].name);
     if (given == problem.values.end())
       throw usage_error(fmt::format("the problem does not say how '{}' is made", inputs[i].name));
-    const auto choices = regimes_of(uses_[i].role);
+    const auto choices = regimes(i);
+    if (is_given(given->second) && count_given() == 0)
+      throw usage_error(fmt::format("'{}' is made as {}, of inputs of one's own: name these by --inputs",
+                                    inputs[i].name, name(given->second)));
     if (std::find(choices.begin(), choices.end(), given->second) == choices.end()) {
       std::string names;
       for (const Regime one : choices) names += (names.empty() ? "" : ", ") + std::string(name(one));
       throw usage_error(fmt::format("'{}' cannot be made as {}: {}", inputs[i].name, name(given->second), names));
     }
   }
+  if (problem.given > 0 && problem.given >= static_cast<Index>(count_given()))
+    throw usage_error(
+        fmt::format("given={}: there are {} inputs of one's own, counted from 0", problem.given, count_given()));
   for (const auto& [input, regime] : problem.values)
     if (std::none_of(inputs.begin(), inputs.end(), [&input = input](const Input& one) { return one.name == input; }))
       throw usage_error(fmt::format("the model has no input '{}'", input));
@@ -478,6 +617,10 @@ Feeds Family::feeds(const Problem& problem) const {
     elements(lengths, most_elements, fmt::format("input '{}'", input.name));
     Array x = zeros(input.type, lengths);
     const Regime regime = problem.values.at(input.name);
+    if (is_given(regime)) {
+      feeds.emplace(input.name, given(n, problem, std::move(x)));
+      continue;
+    }
     const std::uint64_t key = extend(mix(problem.seed), n), of_all = extend(key, ~std::uint64_t{0});
     const auto count = static_cast<std::uint64_t>(uses_[n].count);
     each_element(lengths, key, [&](std::size_t i, const Element& e) {

@@ -42,6 +42,13 @@ enum class Regime : std::uint8_t {
   // lengths: from 1 to the longest open axis
   long_or_short,
   longest,
+  // of any input of which the owner's numbers are there: these, cut or repeated to the problem's lengths
+  given,
+  given_permuted,  // in another order along open axes, or along the first one longer than 1; the same order for all of one symbol
+  // and noise: of floats normal, times this share of their mean magnitude; of others a share of the elements, of 64 one, eight, half of them, is another one
+  given_noise_1e_3,
+  given_noise_1e_1,
+  given_noise_1,
 };
 std::string_view name(Regime regime) noexcept;
 // Throws Error(usage) with the names there are.
@@ -55,13 +62,14 @@ struct Problem {
   std::map<std::string, Index> sizes;    // of every open axis: by its symbol, or "input.axis" where it has none
   std::map<std::string, Regime> values;  // of every input
   std::uint64_t seed = 0;
+  Index given = 0;  // which of the owner's inputs, where one is made of them
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
 inline constexpr Index longest_size = Index{1} << 16;
 
 // "size.batch=2 size.keys=7 values.q=normal seed=7": one line, what is not a letter, a digit or one of _ - . in names written
-// as %XX. It says every size and regime.
+// as %XX. It says every size and regime, and "given=1" of the second of the owner's inputs.
 std::string to_text(const Problem& problem);
 // Inverse of to_text, in any order. Throws Error(usage): one sentence for an item that is no item, is given twice, or is out of
 // range. Whether it fits a model is a question for check().
@@ -83,7 +91,11 @@ class Family {
   // The names of open axes, sorted.
   [[nodiscard]] const std::vector<std::string>& open_axes() const noexcept { return open_axes_; }
 
-  // Problem number `number` of `seed`. No input has more than `most` elements; and its open axes times the longest of them come to
+  // In the order in which they are simpler: by what an input's numbers stand for, and then those of the owner's inputs.
+  [[nodiscard]] std::vector<Regime> regimes(std::size_t input) const;
+
+  // Problem number `number` of `seed`. Where the owner's inputs are there, these come first, as they are and however large, and all others are made of
+  // them, in half of the cases as long as they are. No input has more than `most` elements; and its open axes times the longest of them come to
   // 16 `most` at most, since attention makes that of it.
   [[nodiscard]] Problem draw(std::uint64_t seed, std::uint64_t number, Index most = Index{1} << 14) const;
   // With every open axis `length` long, or as near to that as constraints permit, and inputs made in the simplest way.
@@ -105,6 +117,9 @@ class Family {
   [[nodiscard]] std::vector<Index> shape(const Input& input, const Problem& problem) const;
 
   [[nodiscard]] std::vector<Regime> choices(std::size_t input) const;
+  [[nodiscard]] std::size_t count_given() const noexcept;
+  void set_given(Problem& problem, Index number) const;
+  [[nodiscard]] Array given(std::size_t input, const Problem& problem, Array x) const;
 
   const Program& program_;
   std::unique_ptr<const Constraints> constraints_;

@@ -154,7 +154,8 @@ void check_said(const Input& input, const Use& use) {
 
 }  // namespace
 
-std::vector<Use> uses_of_inputs(const Program& program, const std::map<std::string, Use, std::less<>>& said) {
+std::vector<Use> uses_of_inputs(const Program& program, const std::map<std::string, Use, std::less<>>& said,
+                                bool handed_over) {
   const Model& model = program.model();
   for (const auto& [input, use] : said)
     if (std::ranges::find(model.inputs, input, &Input::name) == model.inputs.end())
@@ -167,7 +168,12 @@ std::vector<Use> uses_of_inputs(const Program& program, const std::map<std::stri
       all.push_back(given->second);
       continue;
     }
-    all.push_back(uses.of(input));
+    try {
+      all.push_back(uses.of(input));
+    } catch (const Error&) {
+      if (!handed_over) throw;
+      all.push_back({Role::given});
+    }
     if (all.back().role == Role::ids && all.back().count < 1)
       throw usage_error(fmt::format("input '{}' looks up a table without rows", input.name));
   }

@@ -16,16 +16,18 @@ enum class Role : std::uint8_t {
   ids,      // rows of a table
   lengths,  // compared with positions
   numbers,  // integers that are computed with, and are none of these
+  given,    // integers of which the graph shows nothing, and that its owner hands over
 };
 struct Use {
   Role role = Role::floats;
-  Index count = 0;  // of ids: rows of the smallest table
+  Index count = 0;       // of ids: rows of the smallest table
   bool divisor = false;  // of numbers: something may be divided by them, so that 0 is none
 };
 
 // Of each input, in the model's order; `said` goes before what the graph shows. Throws Error(usage) for an input in `said` that the model has not
 // or whose type it does not fit. Throws Error(usage) for an integer input of which the graph does not show what its numbers may
-// be: one that sets shapes, looks up a table of computed length, or is read by none that Role explains.
-std::vector<Use> uses_of_inputs(const Program& program, const std::map<std::string, Use, std::less<>>& said = {});
+// may be: one that sets shapes, looks up a table of computed length, or is read by none that Role explains; Role::given where its numbers are handed over.
+std::vector<Use> uses_of_inputs(const Program& program, const std::map<std::string, Use, std::less<>>& said = {},
+                                bool handed_over = false);
 
 }  // namespace attest::graph

@@ -48,6 +48,7 @@ class Campaign {
             [this] { return ended_.load() || past(last_grace); }),
         table_(family_) {
     summary_.model = options.model;
+    summary_.inputs = options.given.path;
     summary_.policy = options.precision.name;
     summary_.seed = options.seed;
     for (const Subject& subject : subjects)
@@ -157,6 +158,7 @@ class Campaign {
     object["laws"] = options_.further ? nlohmann::ordered_json(*options_.further) : nlohmann::ordered_json("all");
     object["property"] = options_.law_glob;
     object["constrain"] = to_text(options_.constraints);
+    if (options_.given.sets) object["inputs"] = options_.given.digest;
     return object;
   }
 
@@ -418,6 +420,10 @@ Entry entry_of(const Finding& finding, const Subject& subject, const Part& model
   Entry entry;
   entry.model = std::filesystem::absolute(options.model);
   entry.model_digest = hex64(model.key);
+  if (options.given.sets) {
+    entry.inputs = std::filesystem::absolute(options.given.path);
+    entry.inputs_digest = options.given.digest;
+  }
   entry.runtime = subject.name;
   entry.runtime_file = subject.file.empty() ? subject.file : std::filesystem::absolute(subject.file);
   entry.version = finding.version;

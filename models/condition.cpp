@@ -21,7 +21,7 @@ Fields::Fields(const graph::Family& family) : axes_(family.open_axes()) {
   const auto& model = family.program().model();
   for (std::size_t i = 0; i < model.inputs.size(); ++i) {
     Input input{model.inputs[i].name, {}, {}};
-    for (const graph::Regime regime : graph::regimes_of(family.uses()[i].role)) {
+    for (const graph::Regime regime : family.regimes(i)) {
       input.regimes.push_back(regime);
       input.labels.push_back(graph::name(regime));
     }

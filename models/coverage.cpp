@@ -41,7 +41,7 @@ std::vector<Tally> fields_of(const graph::Family& family) {
     fields.push_back({"size." + axis, true, axis, {}, std::vector<std::uint64_t>(64)});
   const auto& inputs = family.program().model().inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto regimes = graph::regimes_of(family.uses()[i].role);
+    const auto regimes = family.regimes(i);
     fields.push_back({"values." + inputs[i].name,
                       false,
                       inputs[i].name,

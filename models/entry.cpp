@@ -47,6 +47,8 @@ ordered_json to_json(const Entry& entry, const fs::path& folder) {
                       {"kind", "model"},
                       {"model", {{"file", portable(entry.model, folder)}, {"digest", entry.model_digest}}},
                       {"runtime", entry.runtime}};
+  if (!entry.inputs.empty())
+    object["inputs"] = {{"file", portable(entry.inputs, folder)}, {"digest", entry.inputs_digest}};
   if (!entry.runtime_file.empty()) object["runtime_file"] = portable(entry.runtime_file, folder);
   object["version"] = entry.version;
   object["build"] = {{"level", entry.build.level}, {"static", entry.build.fixed}, {"threads", entry.build.threads}};
@@ -122,6 +124,11 @@ Entry entry_from(const Members& members, const fs::path& folder) {
   const Members model = members.object("model");
   entry.model = found_from(model.text("file"), folder);
   entry.model_digest = model.text("digest");
+  if (members.has("inputs")) {
+    const Members inputs = members.object("inputs");
+    entry.inputs = found_from(inputs.text("file"), folder);
+    entry.inputs_digest = inputs.text("digest");
+  }
   entry.runtime = members.text("runtime");
   entry.runtime_file = found_from(members.text("runtime_file", false), folder);
   entry.version = members.text("version");

@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "engine/file.hpp"
 #include "graph/problem.hpp"
+#include "models/given.hpp"
 #include "models/laws.hpp"
 #include "models/tensors.hpp"
 
@@ -42,7 +43,7 @@ Exhibit made(std::string name, const Part& part, std::vector<graph::Feeds> befor
 
 Exhibit whole_of(const Entry& entry, const Part& model, Runtime* runtime) {
   const graph::Problem problem = graph::problem_from_text(entry.problem);
-  const graph::Family family(*model.program);
+  const graph::Family family(*model.program, constraints_of(entry, *model.program));
   std::vector<graph::Feeds> before;
   for (const std::string& text : entry.after) before.push_back(family.feeds(graph::problem_from_text(text)));
   return made("model", model, std::move(before), family.feeds(problem), entry, problem.seed, runtime);

@@ -16,6 +16,7 @@
 #include "graph/raw.hpp"
 #include "graph/roles.hpp"
 #include "models/proven.hpp"
+#include "models/tensors.hpp"
 
 namespace attest::models {
 namespace {
@@ -55,13 +56,9 @@ bool is_of_integers(const Asking& asking, const graph::Witness& witness) {
 std::string element_of(const Asking& asking, const graph::Witness& witness, const std::vector<Array>& whole) {
   const auto& outputs = asking.problem.part().program->model().outputs;
   const auto output = std::ranges::find(outputs, witness.output, &graph::Output::name) - outputs.begin();
-  std::string index;
-  Index rest = witness.element;
   const std::vector<Index> shape =
       output < std::ssize(whole) ? whole[static_cast<std::size_t>(output)].shape : std::vector<Index>{};
-  for (std::size_t k = shape.size(); k-- > 0 && shape[k] > 0; rest /= shape[k])
-    index = fmt::format("{}{}{}", rest % shape[k], index.empty() ? "" : ",", index);
-  return fmt::format("{}[{}]", witness.output, index);
+  return element_text(witness.output, shape, witness.element);
 }
 
 std::string witness_text(const Asking& asking, const graph::Witness& witness, const std::vector<Array>& whole,

@@ -14,6 +14,7 @@
 #include "graph/cut.hpp"
 #include "graph/emulated.hpp"
 #include "graph/raw.hpp"
+#include "models/tensors.hpp"
 
 namespace attest::models {
 namespace {
@@ -74,14 +75,6 @@ class AskedPart {
   graph::Feeds feeds_;
   Part part_;
 };
-
-// "context[1,0,3]".
-std::string index_text(std::string_view name, const Array& array, Index element) {
-  std::string index;
-  for (std::size_t k = array.shape.size(); k-- > 0; element /= array.shape[k])
-    index = fmt::format("{}{}{}", element % array.shape[k], index.empty() ? "" : ",", index);
-  return fmt::format("{}[{}]", name, index);
-}
 
 using Subgraphs = std::vector<std::unique_ptr<engine::Subgraph>>;
 
@@ -157,10 +150,11 @@ LawResult judged(const Model& model, const engine::Subgraph& subgraph, const Ask
   result.failure_class = evidence.wrong == Wrong::finite ? "finite" : "nan";
   result.witness = graph::Witness{name_of(model, subgraph.output), told.element, evidence.got, evidence.expected, 0};
   const bool narrow = graph::bytes_of(right.type) == 2;
-  result.reason = fmt::format(
-      "{}: {} = {}, expected {}, permitted {} .. {}{}, the proven bound of {}", who,
-      index_text(name_of(model, subgraph.output), right, told.element), evidence.got, evidence.expected, evidence.lo,
-      evidence.hi, narrow ? fmt::format(" before it is rounded to {}", graph::name(right.type)) : "", told.bound);
+  result.reason =
+      fmt::format("{}: {} = {}, expected {}, permitted {} .. {}{}, the proven bound of {}", who,
+                  element_text(name_of(model, subgraph.output), right.shape, told.element), evidence.got,
+                  evidence.expected, evidence.lo, evidence.hi,
+                  narrow ? fmt::format(" before it is rounded to {}", graph::name(right.type)) : "", told.bound);
   return result;
 }
 

@@ -11,7 +11,7 @@ namespace attest::models {
 namespace {
 
 LawResult result_of(const Entry& entry, const Part& model, Runtime& runtime) {
-  const graph::Family family(*model.program);
+  const graph::Family family(*model.program, constraints_of(entry, *model.program));
   const graph::Precision precision = graph::precision_from_text(entry.policy);
   const auto& builds = runtime.info().builds;
   if (std::ranges::find(builds, entry.build.level) == builds.end())
@@ -72,6 +72,8 @@ ShrunkEntry shrink_entry(const std::filesystem::path& file, const Resolvers& res
   options.model = old.model;
   options.precision = graph::precision_from_text(old.policy);
   options.law_glob = old.law;
+  options.constraints = constraints_of(old, *model.program);
+  options.given = {old.inputs, old.inputs_digest, options.constraints.given};
   options.shrink_calls = calls;
   std::vector<Subject> subjects(1);
   subjects[0] = {resolvers.runtime(old), old.runtime, old.runtime_file, {old.build.level}};

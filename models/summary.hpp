@@ -49,6 +49,7 @@ struct Finding {
 
 struct Summary {
   std::filesystem::path model;
+  std::filesystem::path inputs{};     // of one's own; mostly none
   std::vector<std::string> subjects;  // "onnxruntime 1.31.1 (disabled, basic)"
   std::string policy;
   std::uint64_t seed = 0, cases = 0, runs = 0;  // runs: problems times builds

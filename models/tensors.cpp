@@ -36,6 +36,13 @@ graph::Array array_of(const NamedArray& array) {
   return result;
 }
 
+std::string element_text(std::string_view name, std::span<const Index> shape, Index element) {
+  std::string index;
+  for (std::size_t k = shape.size(); k-- > 0; element /= std::max<Index>(shape[k], 1))
+    index = fmt::format("{}{}{}", element % std::max<Index>(shape[k], 1), index.empty() ? "" : ",", index);
+  return fmt::format("{}[{}]", name, index);
+}
+
 std::string npy_bytes(const graph::Array& array) {
   constexpr std::string_view descrs[] = {"<f2", "<u2", "<f4", "<f8", "<i4", "<i8", "|b1", "|u1", "|i1"};
   return npy_head(descrs[static_cast<int>(array.type)], array.shape) + graph::raw_bytes(array);

@@ -15,6 +15,9 @@ NamedArray named(std::string name, const graph::Array& array);
 // One lane. Without elements where `array` has no bytes. Throws Error(usage) for a type that graphs have not.
 graph::Array array_of(const NamedArray& array);
 
+// "context[1,0,3]", of a row-major element.
+std::string element_text(std::string_view name, std::span<const Index> shape, Index element);
+
 // As an .npy; bf16 as uint16.
 std::string npy_bytes(const graph::Array& array);
 

@@ -10,6 +10,7 @@
 
 #include "engine/evidence.hpp"
 #include "engine/study.hpp"
+#include "models/tensors.hpp"
 #include "report/progress_line.hpp"
 #include "report/text.hpp"
 
@@ -114,9 +115,10 @@ std::string rerun(const Summary& summary, const Finding& finding) {
   if (finding.flaky) return {};
   if (!finding.reproducer.empty()) return "attest replay " + shell_quoted(finding.reproducer.string());
   if (!finding.smallest.after.empty()) return {};  // no line says what comes before
-  return fmt::format("attest check {} --on {}{} --problem {}", shell_quoted(summary.model.string()),
+  return fmt::format("attest check {} --on {}{}{} --problem {}", shell_quoted(summary.model.string()),
                      shell_quoted(finding.on + ":" + finding.build.level),
                      summary.policy == "literal" ? "" : " --policy " + summary.policy,
+                     summary.inputs.empty() ? "" : " --inputs " + shell_quoted(summary.inputs.string()),
                      shell_quoted(to_text(finding.smallest.problem)));
 }
 
@@ -152,8 +154,8 @@ std::string shape_text(const graph::Input& input) {
 }
 
 std::string_view in_words(const graph::Use& use) {
-  constexpr std::string_view words[] = {"numbers", "an addend before a softmax", "flags", "rows of a table", "lengths",
-                                        "integers"};
+  constexpr std::string_view words[] = {
+      "numbers", "an addend before a softmax", "flags", "rows of a table", "lengths", "integers", "given"};
   return words[static_cast<int>(use.role)];
 }
 
@@ -375,6 +377,68 @@ ordered_json coverage_json(const models::Coverage& coverage) {
         cells.push_back({{"row", table.rows[r]}, {"column", table.columns[c]}, {"count", table.cells[r][c]}});
     object["tables"].push_back({{"name", table.name}, {"cells", std::move(cells)}});
   }
+  return object;
+}
+
+namespace {
+
+std::string witness_text(const graph::Witness& w, std::span<const Index> shape) {
+  const std::string place = models::element_text(w.output, shape, w.element);
+  return w.deviation > 0 ? fmt::format("{} = {}, expected {} +- {:.3g}", place, w.got, w.expected, w.deviation)
+                         : fmt::format("{} = {}, expected {}", place, w.got, w.expected);
+}
+
+}  // namespace
+
+std::string judged_text(const models::JudgedOutputs& judged, const graph::Precision& precision) {
+  using Outcome = graph::Judgement::Outcome;
+  const graph::Judgement& verdict = judged.verdict;
+  std::string text =
+      fmt::format("  {} under {}, against an ensemble of {} correct evaluations (no proof: docs/graphs.md)\n",
+                  verdict.outcome == Outcome::held     ? "held"
+                  : verdict.outcome == Outcome::failed ? "FAILED"
+                                                       : "nothing judged",
+                  precision.name, verdict.members);
+  for (const models::JudgedOutput& one : judged.outputs) {
+    text += fmt::format("  {} {}: {} of {} judged", printable(one.name), graph::shape_text(one.shape),
+                        grouped(static_cast<std::uint64_t>(one.judged)),
+                        counted(static_cast<std::uint64_t>(one.elements), "element"));
+    if (one.wrong > 0) text += fmt::format(", {} wrong", grouped(static_cast<std::uint64_t>(one.wrong)));
+    text += fmt::format("; {:.3g} deviations at most, of {} that are permitted\n", one.z, graph::failing_z);
+    if (one.first) text += row("first", witness_text(*one.first, one.shape));
+    if (one.worst && one.z > 0) text += row(one.wrong > 0 ? "worst" : "farthest", witness_text(*one.worst, one.shape));
+  }
+  if (verdict.outcome == Outcome::failed && !(verdict.z > graph::failing_z))
+    text += fmt::format("  all elements together are {:.3g} deviations off in the mean, of {:.3g} that are permitted\n",
+                        verdict.t.value_or(0), verdict.t_limit);
+  for (const std::string& name : judged.absent) text += fmt::format("  {}: not given\n", printable(name));
+  return text;
+}
+
+ordered_json judged_json(const models::JudgedOutputs& judged, const graph::Precision& precision) {
+  constexpr std::string_view outcomes[] = {"pass", "fail", "vacuous"};
+  ordered_json object{{"format", 1},
+                      {"kind", "model"},
+                      {"policy", precision.name},
+                      {"verdict", outcomes[static_cast<int>(judged.verdict.outcome)]},
+                      {"basis", "statistic"},
+                      {"z", real_to_json(judged.verdict.z)},
+                      {"members", judged.verdict.members}};
+  if (judged.verdict.t) object["t"] = real_to_json(*judged.verdict.t);
+  object["t_limit"] = real_to_json(judged.verdict.t_limit);
+  object["tensors"] = ordered_json::array();
+  for (const models::JudgedOutput& one : judged.outputs) {
+    ordered_json output{{"name", one.name},     {"shape", one.shape}, {"elements", one.elements},
+                        {"judged", one.judged}, {"wrong", one.wrong}, {"z", real_to_json(one.z)}};
+    for (const auto& [key, witness] : {std::pair("first", &one.first), std::pair("worst", &one.worst)})
+      if (*witness)
+        output[key] = {{"element", (*witness)->element},
+                       {"got", real_to_json((*witness)->got)},
+                       {"expected", real_to_json((*witness)->expected)},
+                       {"deviation", real_to_json((*witness)->deviation)}};
+    object["tensors"].push_back(std::move(output));
+  }
+  object["absent"] = judged.absent;
   return object;
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "models/campaign.hpp"
+#include "models/judged.hpp"
 #include "models/replay.hpp"
 #include "report/observers.hpp"
 
@@ -20,6 +21,9 @@ std::string summary_text(const models::Summary& summary);
 nlohmann::ordered_json summary_json(const models::Summary& summary);
 // As `attest stats --json` has it of kernels, but for what cannot come together, which is not known here.
 nlohmann::ordered_json coverage_json(const models::Coverage& coverage);
+// Results that were got elsewhere: a line for the verdict and one for each output.
+std::string judged_text(const models::JudgedOutputs& judged, const graph::Precision& precision);
+nlohmann::ordered_json judged_json(const models::JudgedOutputs& judged, const graph::Precision& precision);
 std::string_view name(models::Outcome outcome) noexcept;
 
 }  // namespace attest::report

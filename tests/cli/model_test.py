@@ -1,5 +1,7 @@
 """attest fuzz, check and replay of ONNX models. Usage: model_test.py ATTEST"""
+import base64
 import importlib.util
+import io
 import json
 import os
 import shlex
@@ -78,6 +80,109 @@ class Model(Cli):
         self.assertIn(f"not held to a proven bound: 1 mha ({block['tensor']}): no projection takes its heads", done.stdout.splitlines())
         self.assertEqual(self.attest("report", "campaign").returncode, 0)
         self.assertIn("not held: no projection takes its heads", (self.cwd / "campaign" / "report.html").read_text())
+
+    def data(self, batch=3, length=7):
+        """Inputs of encoder.onnx, and what onnxruntime gives on them."""
+        import numpy as np
+        import onnxruntime
+        random = np.random.default_rng(3)
+        feeds = {"ids": random.integers(0, 24, (batch, length)), "mask": random.integers(0, 2, (batch, length)) | (np.arange(length) == 0)}
+        session = onnxruntime.InferenceSession(self.cwd / "encoder.onnx", providers=["CPUExecutionProvider"])
+        return feeds, dict(zip([one.name for one in session.get_outputs()], session.run(None, feeds)))
+
+    @staticmethod
+    def polygraphy_array(array):
+        """As Polygraphy's JSON has it: the base64 text of an .npy."""
+        import numpy as np
+        file = io.BytesIO()
+        np.save(file, array)
+        return {"array": base64.b64encode(file.getvalue()).decode()}
+
+    def test_a_campaign_is_drawn_around_data_of_ones_own(self):
+        import numpy as np
+        feeds, _ = self.data()
+        feeds["ids"][1, 2:6] = [3, 17, 8, 20]
+        (self.cwd / "data").mkdir()
+        np.savez(self.cwd / "data" / "b.npz", **feeds)
+        (self.cwd / "data" / "a.json").write_text(json.dumps([{name: self.polygraphy_array(array[:1]) for name, array in feeds.items()}]))
+        # Four ids in a row, which random problems do not have.
+        self.runtime("ids = next((array for name, array in feeds.items() if name == 'ids'), np.zeros((1, 1)))\n"
+                     "            rows = [ids[:, i:i + 4] for i in range(ids.shape[1] - 3)]\n"
+                     "            if any((row == [3, 17, 8, 20]).all(1).any() for row in rows):\n"
+                     "                got = [g + 1 for g in got]")
+        words = ("check", "encoder.onnx", "--on", "own.py", "--property", "spread", "--continue-after-failure", "--jobs", 1)
+        self.assertEqual(self.summary(*words, "--cases", 24, status=0)[0]["findings"], [])
+        summary, done = self.summary(*words, "--cases", 24, "--inputs", "data", "-o", "campaign", status=1)
+        [finding] = summary["findings"]
+        self.assertEqual((finding["case"], finding["levels"], finding["passes_at"]), (1, ["other"], ["plain"]))
+        self.assertGreater(finding["failures"], 1)
+        self.assertIn("values.ids=given", finding["problem"])
+        self.assertEqual(self.attest("replay", "campaign/corpus").returncode, 0)
+        self.assertEqual(self.attest("report", "campaign").returncode, 0)
+        # The same data goes on, other data does not; nor does a reproducer.
+        self.assertEqual(self.summary(*words, "--cases", 26, "--inputs", "data", "-o", "campaign", status=1)[0]["resumed"], 24)
+        feeds["mask"][0, 1] ^= 1
+        np.savez(self.cwd / "data" / "b.npz", **feeds)
+        self.refused(*words, "--cases", 28, "--inputs", "data", "-o", "campaign", says=["inputs"])
+        done = self.attest("replay", "campaign/corpus")
+        self.assertIn("does not hold the inputs that the entry was made with", done.stdout)
+        self.assertNotEqual(done.returncode, 0)
+
+    def test_bad_data_is_one_sentence(self):
+        import numpy as np
+        feeds, _ = self.data()
+        for changed, says in (({"mask": None}, "it has no array 'mask', an input of the model (i64 [batch, length]): it has ids"),
+                              ({"ids": feeds["ids"][:, :3]}, "save them with one length"), ({"ids": feeds["ids"][0]}, "'ids' is i64 [7], and the model takes i64 [batch, length]"),
+                              ({"ids": feeds["ids"].astype(np.float32)}, "save it with that type and shape"), ({"ids": feeds["ids"] + 20}, "has 24 rows")):
+            np.savez(self.cwd / "bad.npz", **{name: array for name, array in (feeds | changed).items() if array is not None})
+            self.refused("check", "encoder.onnx", "--inputs", "bad.npz", says=["bad.npz", says])
+        q = np.zeros((1, 2, 3, 16), np.float32)
+        q[0, 1, 2, 3] = np.nan
+        np.savez(self.cwd / "bad.npz", q=q, k=q, v=q, mask=np.ones((1, 1, 1, 3), bool))
+        self.refused("judge", "--model", "attention-scores.onnx", "--inputs", "bad.npz", "--outputs", "bad.npz", says=["q[0,1,2,3] is NaN"])
+        (self.cwd / "torn.npz").write_bytes((self.cwd / "bad.npz").read_bytes()[:100])
+        (self.cwd / "empty").mkdir()
+        for path, says in (("torn.npz", "truncated"), ("absent.npz", "no such file"), ("empty", "holds no .npz")):
+            self.refused("check", "encoder.onnx", "--inputs", path, says=[path, says])
+        self.refused("check", "builtin:fused", "--inputs", "bad.npz", says=["is for models"])
+        self.refused("check", "encoder.onnx", "--problem", "size.batch=1 size.length=1 values.ids=given values.mask=all seed=1", says=["--inputs"])
+
+    def test_judge_holds_results_from_elsewhere(self):
+        import numpy as np
+        feeds, outputs = self.data(4, 33)
+        np.savez(self.cwd / "x.npz", **feeds)
+        words = ("judge", "--model", "encoder.onnx", "--inputs", "x.npz", "--outputs", "y.npz")
+        def judged(outputs, status, *more):
+            np.savez(self.cwd / "y.npz", **outputs)
+            return self.summary(*words, *more, status=status)
+        told, done = judged(outputs, 0)
+        self.assertEqual((told["verdict"], [one["judged"] for one in told["tensors"]]), ("pass", [outputs[one["name"]].size for one in told["tensors"]]))
+        # Another order of sums, as a kernel with other tiles has it: each sample by itself, the batch turned around.
+        import onnxruntime
+        session = onnxruntime.InferenceSession(self.cwd / "encoder.onnx", providers=["CPUExecutionProvider"])
+        alone = [session.run(list(outputs), {name: array[i:i + 1] for name, array in feeds.items()}) for i in range(4)]
+        judged({name: np.concatenate([one[k] for one in alone]) for k, name in enumerate(outputs)}, 0)
+        # One element off, in one output of two.
+        wrong = {name: array.copy() for name, array in outputs.items()}
+        wrong["hidden"][2, 5, 3] += 1e-4
+        wrong["hidden"][3, 1, 0] += 1e-2
+        told, done = judged(wrong, 1)
+        [hidden] = [one for one in told["tensors"] if one["name"] == "hidden"]
+        self.assertEqual((hidden["wrong"], hidden["first"]["element"], hidden["worst"]["element"]), (2, (2 * 33 + 5) * 16 + 3, (3 * 33 + 1) * 16))
+        self.assertIn("first      hidden[2,5,3] = ", done.stdout)
+        self.assertEqual([one["wrong"] for one in told["tensors"] if one["name"] != "hidden"], [0])
+        # A mask that was forgotten; float16 inside, which is right where that is the policy.
+        wrong = session.run(list(outputs), feeds | {"mask": np.ones_like(feeds["mask"])})
+        judged(dict(zip(outputs, wrong)), 1)
+        rounded = {name: array.astype(np.float16).astype(np.float32) for name, array in outputs.items()}
+        judged(rounded, 1)
+        judged(rounded, 0, "--policy", "run=f16")
+        told, done = judged({"hidden": outputs["hidden"]}, 0)
+        self.assertEqual(told["absent"], ["logit"])
+        np.savez(self.cwd / "y.npz", hidden=outputs["hidden"][:2])
+        self.refused(*words, says=["y.npz", "'hidden' is f32 [2, 33, 16]", "[4, 33, 16]"])
+        self.refused(*words[:-1], "x.npz", says=["x.npz", "none of the model's outputs, which are logit, hidden"])
+        self.refused(*words, "--causal", says=["--causal", "not for models"])
 
     def test_openvino_holds(self):
         if importlib.util.find_spec("openvino") is None:

@@ -1,10 +1,12 @@
 #include "graph/problem.hpp"
 #include "graph/constraints.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -374,6 +376,126 @@ TEST(Constrained, RefusesWhatTheModelHasNot) {
                                                                                    {"batch", "3"},
                                                                                    {"what.x", "3"}})
     EXPECT_THROW(constrain(some, key, value), Error) << key << " " << value;
+}
+
+// ids [batch, length], looked up, and x [batch, length, 2]; shape sets lengths, of which the graph shows nothing.
+class OfOnesOwn : public ::testing::Test {
+ protected:
+  static File file() {
+    File f;
+    f.inputs = {
+        {"ids", Type::i64, {"batch", "length"}}, {"x", Type::f32, {"batch", "length", 2}}, {"shape", Type::i64, {1}}};
+    const auto sum = f("Add", {f("Gather", {f.constant(zeros(Type::f32, {90, 2})), "ids"}), "x"});
+    f("Reshape", {sum, "shape"}, {}, "y");
+    f.outputs = {"y"};
+    return f;
+  }
+  static Feeds set(Index batch, Index length, double first) {
+    Feeds feeds;
+    std::vector<std::int64_t> ids;
+    std::vector<double> x;
+    for (Index i = 0; i < batch * length; ++i) ids.push_back(10 + i);
+    for (Index i = 0; i < batch * length * 2; ++i) x.push_back(first + static_cast<double>(i));
+    feeds.emplace("ids", integers(Type::i64, {batch, length}, std::move(ids)));
+    feeds.emplace("x", floats(Type::f32, {batch, length, 2}, std::move(x)));
+    feeds.emplace("shape", integers(Type::i64, {1}, {-1}));
+    return feeds;
+  }
+  OfOnesOwn() {
+    constraints.given = std::make_shared<const std::vector<Feeds>>(std::vector{set(2, 3, 1), set(1, 30, 100)});
+  }
+  Program program = program_of(file());
+  Constraints constraints;
+};
+
+TEST_F(OfOnesOwn, ComeFirstAsTheyAreAndAllElseIsMadeOfThem) {
+  EXPECT_THROW(Family(program, Constraints{}), Error);
+  const Family family(program, constraints);
+  for (const std::size_t n : {0u, 1u}) {
+    const Problem first = family.draw(7, n, 4);  // however large
+    EXPECT_EQ(first.given, static_cast<Index>(n));
+    const Feeds feeds = family.feeds(first), &own = (*constraints.given)[n];
+    for (const auto& [name, array] : own) {
+      EXPECT_EQ(feeds.at(name).shape, array.shape) << name;
+      EXPECT_EQ(feeds.at(name).floats, array.floats) << name;
+      EXPECT_EQ(feeds.at(name).integers, array.integers) << name;
+    }
+  }
+  std::set<Index> sets;
+  std::set<Regime> seen;
+  int as_long = 0;
+  for (std::uint64_t number = 2; number < 202; ++number) {
+    const Problem problem = family.draw(7, number, 512);
+    EXPECT_EQ(problem_from_text(to_text(problem)), problem);
+    const auto& x = (*constraints.given)[static_cast<std::size_t>(problem.given)].at("x");
+    as_long += problem.sizes.at("batch") == x.shape[0] && problem.sizes.at("length") == x.shape[1];
+    sets.insert(problem.given);
+    for (const auto& [input, regime] : problem.values) {
+      EXPECT_GE(regime, Regime::given);
+      seen.insert(regime);
+    }
+    (void)family.feeds(problem);
+  }
+  EXPECT_EQ(sets.size(), 2u);
+  EXPECT_EQ(seen.size(), 5u);
+  EXPECT_GT(as_long, 80);
+  EXPECT_LT(as_long, 130);
+}
+
+TEST_F(OfOnesOwn, AreCutRepeatedPermutedAndMadeNoisy) {
+  const Family family(program, constraints);
+  const auto made = [&](const std::string& regime, Index batch, Index length) {
+    return family.feeds(problem_from_text(
+        fmt::format("size.batch={} size.length={} values.ids={} values.x={} values.shape=given seed=5", batch, length,
+                    regime, regime)));
+  };
+  EXPECT_EQ(made("given", 1, 2).at("ids").integers, (std::vector<std::int64_t>{10, 11}));
+  EXPECT_EQ(made("given", 3, 4).at("ids").integers,
+            (std::vector<std::int64_t>{10, 11, 12, 10, 13, 14, 15, 13, 10, 11, 12, 10}));
+  const Feeds permuted = made("given-permuted", 2, 3);
+  std::vector<std::int64_t> ids = permuted.at("ids").integers;
+  EXPECT_NE(ids, (*constraints.given)[0].at("ids").integers);
+  for (std::size_t i = 0; i < ids.size(); ++i)  // both in the same order, as they have the same axes
+    EXPECT_EQ(permuted.at("x").floats[2 * i], 1 + 2 * static_cast<double>(ids[i] - 10));
+  std::ranges::sort(ids);
+  EXPECT_EQ(ids, (*constraints.given)[0].at("ids").integers);
+  // Noise is of the size that it says, and a shorter problem has the same numbers.
+  const auto& own = (*constraints.given)[0].at("x").floats;
+  for (const auto& [regime, level] : {std::pair("given-noise-1e-3", 1e-3), std::pair("given-noise-1", 1.0)}) {
+    const auto x = made(regime, 2, 3).at("x").floats;
+    double squares = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) squares += (x[i] - own[i]) * (x[i] - own[i]) / 12;
+    EXPECT_GT(std::sqrt(squares), 0.3 * level * 6.5) << regime;  // 6.5 is the mean magnitude
+    EXPECT_LT(std::sqrt(squares), 2.5 * level * 6.5) << regime;
+    EXPECT_EQ(made(regime, 1, 1).at("x").floats[0], x[0]);
+  }
+  // Integers stay among those that were given, and most stay as they are.
+  const auto noisy = made("given-noise-1e-1", 40, 40).at("ids").integers,
+             plain = made("given", 40, 40).at("ids").integers;
+  int changed = 0;
+  for (std::size_t i = 0; i < noisy.size(); ++i) {
+    EXPECT_GE(noisy[i], 10);
+    EXPECT_LE(noisy[i], 15);
+    changed += noisy[i] != plain[i];
+  }
+  EXPECT_GT(changed, 80);
+  EXPECT_LT(changed, 350);
+}
+
+TEST_F(OfOnesOwn, AreNamedWhereTheyAreNotThere) {
+  const Family family(program, constraints);
+  EXPECT_NE(said([&] {
+              family.check(
+                  problem_from_text("size.batch=1 size.length=1 values.ids=any values.x=given "
+                                    "values.shape=given given=2 seed=1"));
+            }).find("there are 2 inputs of one's own"),
+            std::string::npos);
+  EXPECT_NE(
+      said([&] {
+        const Program plain(test::model("encoder"));
+        Family(plain).check(problem_from_text("size.batch=1 size.length=1 values.ids=given values.mask=all seed=1"));
+      }).find("name these by --inputs"),
+      std::string::npos);
 }
 
 TEST(Simpler, GoesToOneAndToTheSimplestValues) {

@@ -1,0 +1,82 @@
+#include "models/judged.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "models/tensors.hpp"
+
+namespace attest::models {
+namespace {
+
+constexpr std::uint64_t seed = 1;  // of the ensemble: the same verdict each time
+
+JudgedOutput judged(const std::string& name, const graph::Array& got, const graph::Spread& spread) {
+  JudgedOutput one{name, got.shape, got.size()};
+  const bool floats = graph::is_floating(got.type);
+  for (std::size_t i = 0; i < spread.deviation.size(); ++i) {
+    const double r = floats ? spread.reference.floats[i] : static_cast<double>(spread.reference.integers[i]);
+    const double s = spread.deviation[i], x = floats ? got.floats[i] : static_cast<double>(got.integers[i]);
+    if (!std::isfinite(r) || !std::isfinite(s)) continue;
+    ++one.judged;
+    double z = std::isfinite(x) ? std::fabs(x - r) / s : std::numeric_limits<double>::infinity();
+    if (!floats) z = got.integers[i] == spread.reference.integers[i] ? 0 : std::numeric_limits<double>::infinity();
+    const graph::Witness at{name, static_cast<Index>(i), x, r, s};
+    if (z > graph::failing_z && one.wrong++ == 0) one.first = at;
+    if (!one.worst || z > one.z) {
+      one.worst = at;
+      one.z = z;
+    }
+  }
+  return one;
+}
+
+}  // namespace
+
+Exit JudgedOutputs::exit() const noexcept {
+  if (verdict.outcome == graph::Judgement::Outcome::failed) return Exit::found;
+  return verdict.outcome == graph::Judgement::Outcome::vacuous ? Exit::incomplete : Exit::held;
+}
+
+JudgedOutputs judge_outputs(const graph::Model& model, const graph::Feeds& feeds, std::span<const NamedArray> outputs,
+                            const graph::Precision& precision, const std::string& where) {
+  JudgedOutputs told;
+  graph::Model asked = model;
+  asked.outputs.clear();
+  std::vector<NamedArray> given;
+  for (const graph::Output& output : model.outputs) {
+    const auto found = std::ranges::find(outputs, output.name, &NamedArray::name);
+    if (found == outputs.end()) {
+      told.absent.push_back(output.name);
+      continue;
+    }
+    asked.outputs.push_back(output);
+    given.push_back(*found);
+  }
+  if (given.empty())
+    throw usage_error(fmt::format("{}: it has none of the model's outputs, which are {}: save them by these names",
+                                  where, fmt::join(told.absent, ", ")));
+  const graph::Program program(std::move(asked));
+  graph::Ensemble ensemble(program, feeds, precision, seed);
+  std::vector<graph::Array> got;
+  const auto& few = ensemble.spreads(graph::few_members);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const graph::Array& right = few[i].reference;
+    if (right.type == graph::Type::bf16 && given[i].type == NamedArray::Type::u16)
+      given[i].type = NamedArray::Type::bf16;
+    if (given[i].type != static_cast<NamedArray::Type>(right.type) || given[i].shape != right.shape)
+      throw usage_error(fmt::format("{}: '{}' is {}, and on these inputs the model gives {} {}", where, given[i].name,
+                                    given[i].described(), graph::name(right.type), graph::shape_text(right.shape)));
+    got.push_back(array_of(given[i]));
+  }
+  told.verdict = ensemble.judge(got);
+  const auto& spreads = ensemble.spreads(told.verdict.members);
+  for (std::size_t i = 0; i < given.size(); ++i) told.outputs.push_back(judged(given[i].name, got[i], spreads[i]));
+  return told;
+}
+
+}  // namespace attest::models
