@@ -104,6 +104,7 @@ constexpr Operator operators[] = {
     {"Shape", shape, 1, 1},
     {"Sigmoid", sigmoid, 1, 1},
     {"Sign", sign, 1, 1},
+    {"SimplifiedLayerNormalization", rms_normalization, 2, 2},
     {"Sin", sine, 1, 1},
     {"Size", size, 1, 1},
     {"Slice", slice, 1, 5},
@@ -123,13 +124,26 @@ constexpr Operator operators[] = {
     {"Upsample", resize, 1, 2},
     {"Where", where, 3, 3},
     {"Xor", logical_xor, 2, 2},
+    {"com.microsoft.Attention", projected_attention, 2, 7, 2},
+    {"com.microsoft.BiasGelu", biased_gelu, 2, 2},
+    {"com.microsoft.EmbedLayerNormalization", embedded_layer_normalization, 7, 9, 3},
+    {"com.microsoft.FastGelu", fast_gelu, 1, 2},
+    {"com.microsoft.FusedMatMul", scaled_product, 2, 2},
+    {"com.microsoft.Gelu", gelu, 1, 1},
+    {"com.microsoft.MatMulNBits", product_of_packed_bits, 3, 6},
+    {"com.microsoft.MultiHeadAttention", multi_head_attention, 3, 10, 3},
+    {"com.microsoft.QuickGelu", quick_gelu, 1, 1},
+    {"com.microsoft.RotaryEmbedding", turned_by_tables, 4, 4},
+    {"com.microsoft.SkipLayerNormalization", skip_layer_normalization, 3, 5, 4},
+    {"com.microsoft.SkipSimplifiedLayerNormalization", skip_rms_normalization, 3, 4, 4},
 };
 
 }  // namespace
 
-const Operator* find_operator(std::string_view name) noexcept {
+const Operator* find_operator(const Node& node) {
+  const std::string name = node.domain.empty() ? node.op : node.domain + "." + node.op;
   const auto* const found = std::find_if(std::begin(operators), std::end(operators),
-                                         [name](const Operator& one) { return one.name == name; });
+                                         [&name](const Operator& one) { return one.name == name; });
   return found == std::end(operators) ? nullptr : found;
 }
 

@@ -16,8 +16,8 @@ struct Operator {
 };
 inline constexpr std::size_t any_number = static_cast<std::size_t>(-1);
 
-// nullptr for one that is not known.
-const Operator* find_operator(std::string_view name) noexcept;
+// What evaluates a node, by its operator and domain ("com.microsoft.Gelu"); nullptr where nothing does.
+const Operator* find_operator(const Node& node);
 // "Abs, Add, ...".
 std::string operator_names();
 
@@ -144,6 +144,19 @@ void resize(Step& step);
 // norms.cpp
 void instance_normalization(Step& step);
 void group_normalization(Step& step);
+
+// microsoft.cpp
+void skip_layer_normalization(Step& step);
+void skip_rms_normalization(Step& step);
+void biased_gelu(Step& step);
+void fast_gelu(Step& step);
+void quick_gelu(Step& step);
+void scaled_product(Step& step);
+void embedded_layer_normalization(Step& step);
+void multi_head_attention(Step& step);
+void projected_attention(Step& step);
+void turned_by_tables(Step& step);
+void product_of_packed_bits(Step& step);
 
 // quantising.cpp
 void quantize_linear(Step& step);

@@ -13,8 +13,6 @@
 namespace attest::graph {
 namespace {
 
-const Operator* operator_of(const Node& node) { return node.domain.empty() ? find_operator(node.op) : nullptr; }
-
 // All that is missing, in one sentence.
 void check_operators(const Model& model) {
   struct Missing {
@@ -24,7 +22,7 @@ void check_operators(const Model& model) {
   std::map<std::string, Missing> missing;
   for (std::size_t i = 0; i < model.nodes.size(); ++i) {
     const Node& node = model.nodes[i];
-    if (operator_of(node) != nullptr) continue;
+    if (find_operator(node) != nullptr) continue;
     Missing& one = missing[node.domain.empty() ? node.op : fmt::format("{}.{}", node.domain, node.op)];
     if (one.nodes++ == 0) one.first = node.name.empty() ? fmt::format("node {}", i) : fmt::format("'{}'", node.name);
   }
@@ -43,7 +41,7 @@ void check_node(const Node& node, std::size_t number) {
   const auto refuse = [&](const std::string& why) {
     throw usage_error(fmt::format("{}: {}", described(node, number), why));
   };
-  const Operator* const found = operator_of(node);
+  const Operator* const found = find_operator(node);
   if (node.inputs.size() < found->least_inputs || node.inputs.size() > found->most_inputs)
     refuse(fmt::format("{} inputs are not what the operator takes", node.inputs.size()));
   if (node.outputs.empty()) refuse("it has no outputs");
@@ -95,7 +93,7 @@ class Run {
     for (const int value : node.inputs)
       inputs.push_back(value < 0 ? nullptr : values_[static_cast<std::size_t>(value)].read);
     Step step(node, number, model_.opset, lanes_, precision_, most_, std::move(inputs));
-    find_operator(node.op)->evaluate(step);
+    find_operator(node)->evaluate(step);
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       if (node.outputs[i] >= 0) hold(node.outputs[i], std::make_unique<Array>(std::move(step.outputs.at(i))));
   }

@@ -72,12 +72,13 @@ class Uses {
       if (shapes)
         throw usage_error(fmt::format("input '{}' ({}) sets shapes within the graph: make it a constant", input.name,
                                       name(input.type)));
-      const bool is_rotary = node.op == "RotaryEmbedding" && reader.input == 3;
-      if ((node.op == "Gather" && reader.input == 1) || is_rotary) {
-        const Index rows = rows_of_table(input, node, node.inputs[is_rotary ? 1 : 0]);
+      if (const auto table = table_of(node, reader.input)) {
+        const Index rows = rows_of_table(input, node, node.inputs[*table]);
         found_.ids = std::min(found_.ids.value_or(rows), rows);
       } else if (compares(node.op)) {
         (is_number(node.inputs[1 - reader.input]) ? found_.flags : found_.lengths) = true;
+      } else if (is_mask(node, reader.input)) {
+        (input.shape.size() == 1 ? found_.lengths : found_.flags) = true;
       } else if (node.op == "Cast" && !gives_integers(node)) {
         found_.flags = true;
       } else if (is_one_of(node.op, {"DequantizeLinear", "MatMulInteger"})) {
@@ -96,6 +97,29 @@ class Uses {
     const auto to = node.attributes.find("to");
     const auto* const number = to == node.attributes.end() ? nullptr : std::get_if<std::int64_t>(&to->second);
     return number != nullptr && (*number == 6 || *number == 7 || *number == 2 || *number == 3);
+  }
+
+  // The input whose rows the numbers of input `ids` name, where a node looks them up.
+  [[nodiscard]] static std::optional<std::size_t> table_of(const Node& node, std::size_t ids) {
+    struct Lookup {
+      std::string_view op, domain;
+      std::size_t ids, table;
+    };
+    constexpr Lookup lookups[] = {{"Gather", "", 1, 0},
+                                  {"RotaryEmbedding", "", 3, 1},
+                                  {"RotaryEmbedding", "com.microsoft", 1, 2},
+                                  {"EmbedLayerNormalization", "com.microsoft", 0, 2},
+                                  {"EmbedLayerNormalization", "com.microsoft", 1, 4},
+                                  {"EmbedLayerNormalization", "com.microsoft", 8, 3}};
+    for (const Lookup& one : lookups)
+      if (node.op == one.op && node.domain == one.domain && ids == one.ids) return one.table;
+    return std::nullopt;
+  }
+  // Flags of keys, or how many of them there are.
+  [[nodiscard]] static bool is_mask(const Node& node, std::size_t input) {
+    if (node.domain != "com.microsoft") return false;
+    return (node.op == "Attention" && input == 3) || (node.op == "MultiHeadAttention" && input == 4) ||
+           (node.op == "EmbedLayerNormalization" && input == 7);
   }
 
   // One constant number: what a mask or an id is compared with. Positions are more.
@@ -129,7 +153,9 @@ class Uses {
       for (const Reader& reader : readers_[static_cast<std::size_t>(value)]) {
         const Node& node = *reader.node;
         if (node.op == "Softmax" && added) return true;
-        if (node.op == "Attention" && reader.input == 3) return true;
+        const bool is_own = node.domain.empty();
+        if (node.op == "Attention" && reader.input == (is_own ? 3 : 5)) return true;
+        if (node.op == "MultiHeadAttention" && reader.input == 5) return true;
         const bool goes_on = node.op == "Add" || node.op == "Cast" || (node.op == "Where" && reader.input > 0) ||
                              (moves(node.op) && (reader.input == 0 || node.op == "Concat"));
         if (!goes_on) continue;

@@ -26,6 +26,9 @@ class Step {
   [[nodiscard]] Index opset() const noexcept { return opset_; }
   [[nodiscard]] std::size_t input_count() const noexcept { return inputs_.size(); }
   [[nodiscard]] std::size_t output_count() const noexcept { return node_.outputs.size(); }
+  [[nodiscard]] bool gives(std::size_t output) const noexcept {  // it is not left out
+    return output < node_.outputs.size() && node_.outputs[output] >= 0;
+  }
   [[nodiscard]] const Array& in(std::size_t index) const;     // refuses where it is left out
   [[nodiscard]] const Array* maybe(std::size_t index) const;  // nullptr where it is left out
   // The numbers of an integer input, which must be the same in all lanes: a shape, axes.
@@ -57,7 +60,8 @@ class Step {
 
   // Results that are stored: rounded in every lane to the format that their type is computed in. Integers stay.
   void round(Array& x);
-  void round(Array& x, Format format);  // to another one, whatever the precision: coordinates, weights of an interpolation
+  void round(Array& x,
+             Format format);  // to another one, whatever the precision: coordinates, weights of an interpolation
   // Values of an elementary function, see Arithmetic::function.
   void function(Array& x, double relative, double absolute = 0);
   void function(Array& x, double relative, double absolute, Format format);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <protozero/pbf_writer.hpp>
+#include <set>
+#include <string_view>
 
 #include "core/error.hpp"
 #include "graph/raw.hpp"
@@ -142,10 +144,14 @@ std::string write_model(const Model& model) {
     for (const Input& input : model.inputs) writer.write_input(Writer(graph, 11), input);
     for (const Output& output : model.outputs) writer.write_output(Writer(graph, 12), output);
   }
-  Writer own(file, 8);
-  own.add_string(1, "");
-  own.add_int64(2, model.opset);
-  own.commit();
+  // Versions of the domains: all but ONNX's own have one.
+  std::set<std::string_view> domains{""};
+  for (const Node& node : model.nodes) domains.insert(node.domain);
+  for (const std::string_view domain : domains) {
+    Writer version(file, 8);
+    version.add_string(1, std::string(domain));
+    version.add_int64(2, domain.empty() ? model.opset : 1);
+  }
   return bytes;
 }
 

@@ -7,6 +7,7 @@
 
 #include "graph/ensemble.hpp"
 #include "graph/read.hpp"
+#include "graph/write.hpp"
 #include "tests/graph/draw.hpp"
 #include "tests/graph/onnx_file.hpp"
 #include "tests/graph/runtimes.hpp"
@@ -50,6 +51,11 @@ File node(const std::string& op, std::vector<test::Axis> shape, const std::vecto
   for (const Array& one : constants) inputs.push_back(file.constant(one));
   file(op, std::move(inputs), std::move(attributes), "y");
   file.outputs = {"y"};
+  return file;
+}
+
+File of_microsoft(File file) {
+  file.nodes.back().domain = "com.microsoft";
   return file;
 }
 
@@ -185,6 +191,19 @@ TEST_P(Nodes, FaultsAreFound) {
     found_in(fault.name, program_of(file), {});
   }
   if (GetParam().computes) found_in("in bf16", program, precision_from_text("run=bf16"));
+}
+
+// The version of each domain is written with a model.
+TEST(Domains, AreWritten) {
+  const std::string version =
+      "\x0a\x0d"
+      "com.microsoft\x10\x01";
+  const auto written = [](const File& file) { return write_model(read_model(file.bytes(), "m")); };
+  const File gelu = node("Gelu", {"n"}, {}, {});
+  EXPECT_EQ(written(gelu).find(version), std::string::npos);
+  const std::string bytes = written(of_microsoft(gelu));
+  EXPECT_NE(bytes.find(version), std::string::npos);
+  EXPECT_EQ(read_model(bytes, "m").nodes.front().domain, "com.microsoft");
 }
 
 }  // namespace
