@@ -1,5 +1,7 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,15 +21,30 @@ struct StatedValue {
   std::optional<std::int64_t> data_type;  // nothing where it is no tensor
   std::optional<std::vector<Dimension>> shape;
 };
+struct StatedGraph;
 struct StatedNode {
   Node node;  // without inputs and outputs
   std::vector<std::string> inputs, outputs;
+  std::map<std::string, StatedGraph> bodies;  // attributes that are graphs
 };
 struct StatedGraph {
   std::vector<StatedValue> inputs, outputs;
   std::vector<std::pair<std::string, Array>> constants;
   std::vector<StatedNode> nodes;
 };
+// A function that a model brings for its nodes.
+struct StatedFunction {
+  std::string domain, name;
+  std::vector<std::string> inputs, outputs;
+  std::map<std::string, Attribute, std::less<>> defaults;
+  std::vector<StatedNode> nodes;
+  Index opset = 0;  // 0 where it does not say
+};
+inline constexpr std::size_t most_nodes = std::size_t{1} << 20;
+
+// The graph with the nodes of functions in place of the nodes that call them, and those of functions that these call; their values and nodes are named
+// after the node. Throws Fault for one that calls itself, and where more than most_nodes come together.
+void inline_functions(StatedGraph& graph, const std::vector<StatedFunction>& functions);
 
 // The graph with numbered values and its nodes in an order in which they can be evaluated: the file's, if that is one. Without
 // an opset. Throws Fault (wire.hpp) for names that nothing gives or that are given twice, circles, and inputs that are no

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,23 +39,40 @@ inline void state(Output& output, const Array& result) {
   output.rank = result.shape.size();
 }
 
-// What an attribute holds that attest does not read (a graph, a sparse tensor, a type) has the alternative `Unread`.
+// What an attribute holds that attest does not read (a sparse tensor, a type) has the alternative `Unread`.
 struct Unread {
   std::string kind;
 };
+// In the nodes of a function: the attribute of that name of the node that calls it.
+struct Parameter {
+  std::string name;
+};
+struct Body;
 using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>,
-                               std::vector<std::string>, Array, Unread>;
+                               std::vector<std::string>, Array, Unread, Parameter, std::shared_ptr<const Body>>;
 
 struct Node {
   std::string name;  // as the file has it, may be empty
   std::string op;
-  std::string domain;        // "" is ONNX's own
-  std::vector<int> inputs;   // values; -1 where an optional one is left out
+  std::string domain;  // "" is ONNX's own
+  std::vector<int>
+      inputs;  // values; -1 where an optional one is left out; last those that its graphs read of the graph around them
   std::vector<int> outputs;  // likewise
   std::map<std::string, Attribute, std::less<>> attributes;
+  std::size_t captured = 0;  // how many of the inputs its graphs alone read
+
+  [[nodiscard]] std::size_t own_inputs() const noexcept { return inputs.size() - captured; }
 };
 // "node 'scores' (MatMul)"; one without a name by its number in the file's order.
 std::string described(const Node& node, std::size_t number);
+
+// The graph of a node of control flow. Its values are numbered with those of the model.
+struct Body {
+  std::vector<int> inputs;
+  std::map<int, Array> constants;
+  std::vector<Node> nodes;  // in an order in which they can be evaluated
+  std::vector<int> outputs;
+};
 
 // A graph as an ONNX file states it. Values (tensors) are numbered; what a node reads, an input, a constant or an earlier node
 // gives, and each value has one giver.

@@ -110,6 +110,10 @@ void largest_index(Step& step);
 void least_index(Step& step);
 void top(Step& step);
 
+// control.cpp
+void branch(Step& step);
+void loop(Step& step);
+
 // making.cpp: values made of shapes and attributes
 void shape(Step& step);
 void size(Step& step);

@@ -7,25 +7,35 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "graph/connections.hpp"
 #include "graph/operators.hpp"
 #include "graph/step.hpp"
 
 namespace attest::graph {
 namespace {
 
+struct Missing {
+  int nodes = 0;
+  std::string first;
+};
+// Calls f for the nodes, and for those of their graphs before them.
+template <class F>
+void each_node(const std::vector<Node>& nodes, F f) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const auto& [name, attribute] : nodes[i].attributes)
+      if (const auto* const body = std::get_if<std::shared_ptr<const Body>>(&attribute)) each_node((*body)->nodes, f);
+    f(nodes[i], i);
+  }
+}
+
 // All that is missing, in one sentence.
 void check_operators(const Model& model) {
-  struct Missing {
-    int nodes = 0;
-    std::string first;
-  };
   std::map<std::string, Missing> missing;
-  for (std::size_t i = 0; i < model.nodes.size(); ++i) {
-    const Node& node = model.nodes[i];
-    if (find_operator(node) != nullptr) continue;
+  each_node(model.nodes, [&missing](const Node& node, std::size_t i) {
+    if (find_operator(node) != nullptr) return;
     Missing& one = missing[node.domain.empty() ? node.op : fmt::format("{}.{}", node.domain, node.op)];
     if (one.nodes++ == 0) one.first = node.name.empty() ? fmt::format("node {}", i) : fmt::format("'{}'", node.name);
-  }
+  });
   if (missing.empty()) return;
   std::string all;
   for (const auto& [name, one] : missing)
@@ -42,8 +52,8 @@ void check_node(const Node& node, std::size_t number) {
     throw usage_error(fmt::format("{}: {}", described(node, number), why));
   };
   const Operator* const found = find_operator(node);
-  if (node.inputs.size() < found->least_inputs || node.inputs.size() > found->most_inputs)
-    refuse(fmt::format("{} inputs are not what the operator takes", node.inputs.size()));
+  if (node.own_inputs() < found->least_inputs || node.own_inputs() > found->most_inputs)
+    refuse(fmt::format("{} inputs are not what the operator takes", node.own_inputs()));
   if (node.outputs.empty()) refuse("it has no outputs");
   for (std::size_t i = found->most_outputs; i < node.outputs.size(); ++i)
     if (node.outputs[i] >= 0) refuse("attest evaluates the operator's first output alone");
@@ -72,8 +82,15 @@ void check_feed(const Input& input, const Array& given, std::map<std::string, In
 // One evaluation.
 class Run {
  public:
-  Run(const Model& model, std::span<const Arithmetic* const> lanes, const Precision& precision, Index most)
-      : model_(model), lanes_(lanes), precision_(precision), most_(most), values_(model.values.size()) {}
+  Run(const Model& model, std::span<const Arithmetic* const> lanes, const Precision& precision, Index most,
+      const std::function<bool()>& stop)
+      : model_(model),
+        lanes_(lanes),
+        precision_(precision),
+        most_(most),
+        stop_(stop),
+        values_(model.values.size()),
+        next_(model.nodes.size()) {}
 
   // A tensor from outside, in the format that it is computed in.
   void put(int value, const Array& given, const Precision::Formats& formats) {
@@ -87,12 +104,18 @@ class Run {
     }
   }
 
-  void step(std::size_t number) {
-    const Node& node = model_.nodes[number];
+  // `folded`: as float arithmetic to nearest has it, alike in all lanes. Throws Stopped.
+  void step(const Node& node, std::size_t number, bool folded) {
+    if (stop_ && stop_()) throw Stopped();
     std::vector<const Array*> inputs;
-    for (const int value : node.inputs)
+    for (const int value : std::span(node.inputs).first(node.own_inputs()))
       inputs.push_back(value < 0 ? nullptr : values_[static_cast<std::size_t>(value)].read);
-    Step step(node, number, model_.opset, lanes_, precision_, most_, std::move(inputs));
+    const Arithmetic* const to_nearest[] = {nearest_.get()};
+    Step step(node, number, model_.opset, folded ? std::span(to_nearest) : lanes_, precision_, most_,
+              std::move(inputs));
+    step.evaluated = [this, folded](const Body& body, std::vector<Array> given) {
+      return evaluated(body, std::move(given), folded);
+    };
     find_operator(node)->evaluate(step);
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       if (node.outputs[i] >= 0) hold(node.outputs[i], std::make_unique<Array>(std::move(step.outputs.at(i))));
@@ -130,6 +153,16 @@ class Run {
     std::unique_ptr<Array> own;
   };
 
+  std::vector<Array> evaluated(const Body& body, std::vector<Array> given, bool folded) {
+    for (const auto& [value, array] : body.constants) put(value, array, precision_.weights);
+    for (std::size_t i = 0; i < given.size(); ++i)
+      hold(body.inputs.at(i), std::make_unique<Array>(std::move(given[i])));
+    for (const Node& node : body.nodes) step(node, next_++, folded);  // noise of its own each time
+    std::vector<Array> outputs;
+    for (const int value : body.outputs) outputs.push_back(at(value));
+    return outputs;
+  }
+
   void hold(int value, std::unique_ptr<Array> array) {
     Held& held = values_[static_cast<std::size_t>(value)];
     held.own = std::move(array);
@@ -150,8 +183,44 @@ class Run {
   std::span<const Arithmetic* const> lanes_;
   const Precision& precision_;
   Index most_;
+  const std::function<bool()>& stop_;
+  std::unique_ptr<Arithmetic> nearest_ = nearest();
   std::vector<Held> values_;
+  std::size_t next_;  // number of a node of a body
 };
+
+// Whether a node gives integers or truths, whatever it reads.
+bool gives_integers(const Node& node) {
+  constexpr std::string_view compares[] = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"};
+  if (node.op != "Cast") return std::ranges::find(compares, node.op) != std::end(compares);
+  const auto to = type_numbered(integer_of(node, "to", 0));
+  return to && !is_floating(*to);
+}
+
+// Nodes that hang on shapes and constants alone and whose results reach nothing but integers: positions and the like. That a member rounds them
+// at random would make other shapes or rows of a table of them, which a runtime does not: it computes them in their format.
+std::vector<bool> folded_nodes(const Model& model) {
+  std::vector<bool> of_shapes(model.values.size(), false), kept(model.values.size(), false);
+  const auto at = [](int value) { return static_cast<std::size_t>(value); };
+  for (const auto& constant : model.constants) of_shapes[at(constant.first)] = true;
+  for (const Output& output : model.outputs) kept[at(output.value)] = true;
+  std::vector<bool> folded;
+  for (const Node& node : model.nodes) {
+    const bool so = node.op == "Shape" || node.op == "Size" ||
+                    std::ranges::all_of(node.inputs, [&](int value) { return value < 0 || of_shapes[at(value)]; });
+    folded.push_back(so);
+    for (const int value : node.outputs)
+      if (value >= 0) of_shapes[at(value)] = so;
+  }
+  for (std::size_t i = model.nodes.size(); i-- > 0;) {
+    const Node& node = model.nodes[i];
+    folded[i] = folded[i] && std::ranges::none_of(node.outputs, [&](int v) { return v >= 0 && kept[at(v)]; });
+    if (!folded[i] && !gives_integers(node))
+      for (const int value : node.inputs)
+        if (value >= 0) kept[at(value)] = true;
+  }
+  return folded;
+}
 
 }  // namespace
 
@@ -163,8 +232,9 @@ Feeds feeds_of(const Model& model, const Feeds& all) {
 
 Program::Program(Model model, Index most) : model_(std::move(model)), most_(most), last_use_(model_.values.size(), 0) {
   check_operators(model_);
+  each_node(model_.nodes, check_node);
+  folded_ = folded_nodes(model_);
   for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
-    check_node(model_.nodes[i], i);
     for (const int value : model_.nodes[i].inputs)
       if (value >= 0) last_use_[static_cast<std::size_t>(value)] = i;
   }
@@ -192,7 +262,7 @@ std::vector<Array> Program::run_exactly(const Feeds& feeds, double* work) const 
 
 std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
                                 const Precision& precision, const std::function<bool()>& stop, double* work) const {
-  Run run(model_, lanes, precision, most_);
+  Run run(model_, lanes, precision, most_, stop);
   for (const auto& [value, array] : model_.constants) run.put(value, array, precision.weights);
   std::map<std::string, Index> symbols;
   for (const Input& input : model_.inputs) {
@@ -209,8 +279,7 @@ std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* 
         throw usage_error(fmt::format("the model has no input '{}'", name));
     }
   for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
-    if (stop && stop()) throw Stopped();
-    run.step(i);
+    run.step(model_.nodes[i], i, folded_[i]);
     if (work != nullptr) *work += run.work_of(i);
     for (const int value : model_.nodes[i].inputs)
       if (value >= 0 && last_use_[static_cast<std::size_t>(value)] == i) run.forget(value);

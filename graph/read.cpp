@@ -81,7 +81,9 @@ StatedValue read_value(Wire wire) {
   return value;
 }
 
-StatedNode read_node(Wire wire, std::size_t number) {
+StatedGraph read_graph(Wire wire, int depth);
+
+StatedNode read_node(Wire wire, std::size_t number, int depth) {
   const Wire whole = wire;
   StatedNode node;
   while (wire.next()) {
@@ -110,18 +112,22 @@ StatedNode read_node(Wire wire, std::size_t number) {
   wire = whole;
   while (wire.next(5, Kind::length_delimited)) {
     std::string name;
-    auto attribute = read_attribute(wire.get_message(), where, name);
+    const Wire message = wire.get_message();
+    auto attribute = read_attribute(message, where, name);
+    for (Wire graph = message; std::holds_alternative<Unread>(attribute) && graph.next(6, Kind::length_delimited);)
+      node.bodies.insert_or_assign(name, read_graph(graph.get_message(), depth + 1));
     node.node.attributes.insert_or_assign(std::move(name), std::move(attribute));
   }
   return node;
 }
 
-StatedGraph read_graph(Wire wire) {
+StatedGraph read_graph(Wire wire, int depth) {
+  if (depth > deepest) throw Fault{"its graphs lie too deep in each other"};
   StatedGraph graph;
   while (wire.next()) {
     switch (wire.tag_and_type()) {
       case bytes_field(1):
-        graph.nodes.push_back(read_node(wire.get_message(), graph.nodes.size()));
+        graph.nodes.push_back(read_node(wire.get_message(), graph.nodes.size(), depth));
         break;
       case bytes_field(5): {
         std::string name;
@@ -163,8 +169,44 @@ void read_opset(Wire wire, Index& opset) {
   if (domain.empty() || domain == "ai.onnx") opset = version;
 }
 
+StatedFunction read_function(Wire wire) {
+  StatedFunction function;
+  while (wire.next()) {
+    switch (wire.tag_and_type()) {
+      case bytes_field(1):
+        function.name = text(wire);
+        break;
+      case bytes_field(4):
+        function.inputs.push_back(text(wire));
+        break;
+      case bytes_field(5):
+        function.outputs.push_back(text(wire));
+        break;
+      case bytes_field(7):
+        function.nodes.push_back(read_node(wire.get_message(), function.nodes.size(), 0));
+        break;
+      case bytes_field(9):
+        read_opset(wire.get_message(), function.opset);
+        break;
+      case bytes_field(10):
+        function.domain = text(wire);
+        break;
+      case bytes_field(11): {
+        std::string name;
+        auto attribute = read_attribute(wire.get_message(), fmt::format("function '{}'", function.name), name);
+        function.defaults.insert_or_assign(std::move(name), std::move(attribute));
+        break;
+      }
+      default:
+        wire.skip();
+    }
+  }
+  return function;
+}
+
 Model read(Wire wire) {
   Index opset = 0;
+  std::vector<StatedFunction> functions;
   Wire graph;
   bool has_graph = false;
   while (wire.next()) {
@@ -176,6 +218,9 @@ Model read(Wire wire) {
       case bytes_field(8):
         read_opset(wire.get_message(), opset);
         break;
+      case bytes_field(25):
+        functions.push_back(read_function(wire.get_message()));
+        break;
       default:
         wire.skip();
     }
@@ -184,7 +229,15 @@ Model read(Wire wire) {
   if (opset < first_opset || opset > last_opset)
     throw Fault{fmt::format("its operators are those of version {}; attest knows {} to {} (onnx.version_converter)",
                             opset, first_opset, last_opset)};
-  Model model = linked(read_graph(graph));
+  StatedGraph stated = read_graph(graph, 0);
+  for (const StatedFunction& one : functions)
+    if (one.opset != 0 && one.opset != opset)
+      throw Fault{
+          fmt::format("its function '{}' has operators of version {}, its graph of {}: inline functions before "
+                      "(onnx.inliner)",
+                      one.name, one.opset, opset)};
+  inline_functions(stated, functions);
+  Model model = linked(std::move(stated));
   model.opset = opset;
   return model;
 }

@@ -165,6 +165,7 @@ Attribute read_attribute(Wire wire, std::string_view where, std::string& name) {
     strings = 8
   };
   std::int64_t form = none, only = none;
+  std::string parameter;
   double f = 0;
   std::int64_t i = 0;
   std::string s;
@@ -220,12 +221,13 @@ Attribute read_attribute(Wire wire, std::string_view where, std::string& name) {
         form = wire.get_int32();
         break;
       case bytes_field(21):
-        throw Fault{
-            fmt::format("{} refers to an attribute of a function: inline functions before (onnx.inliner)", where)};
+        parameter = text(wire);
+        break;
       default:
         wire.skip();
     }
   }
+  if (!parameter.empty()) return Parameter{parameter};
   switch (form == none ? only : form) {
     case number:
       return f;

@@ -80,6 +80,12 @@ std::optional<std::vector<Index>> Step::integers(std::string_view attribute) con
   return *found;
 }
 
+const Body& Step::body(std::string_view attribute) const {
+  const auto* const found = as<std::shared_ptr<const Body>>(*this, attribute, "a graph");
+  if (found == nullptr) refuse(fmt::format("it has no {}", attribute));
+  return **found;
+}
+
 std::optional<std::vector<Index>> Step::numbers_or(std::size_t index, std::string_view attribute) const {
   if (maybe(index) != nullptr) return numbers(index);
   return integers(attribute);
@@ -110,7 +116,7 @@ void Step::spread(Array& x) const {
 
 Array Step::part(void (*evaluate)(Step&), std::vector<const Array*> inputs,
                  std::map<std::string, Attribute, std::less<>> attributes) {
-  const Node node{node_.name, node_.op, "", {}, {0}, std::move(attributes)};
+  const Node node{node_.name, node_.op, "", {}, {0}, std::move(attributes), 0};
   Step inner(node, number_, opset_, lanes_, precision_, most_, std::move(inputs));
   inner.place_ = ++parts_ << 16;  // noise of its own
   evaluate(inner);

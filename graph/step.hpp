@@ -22,6 +22,8 @@ class Step {
        const Precision& precision, Index most, std::vector<const Array*> inputs);
 
   std::vector<Array> outputs;
+  // Evaluates a graph of the node on its inputs; set where there may be one.
+  std::function<std::vector<Array>(const Body& body, std::vector<Array> inputs)> evaluated;
 
   [[nodiscard]] Index opset() const noexcept { return opset_; }
   [[nodiscard]] std::size_t input_count() const noexcept { return inputs_.size(); }
@@ -40,6 +42,7 @@ class Step {
   [[nodiscard]] std::string text(std::string_view attribute, std::string_view otherwise) const;
   [[nodiscard]] std::optional<std::vector<Index>> integers(std::string_view attribute) const;
   [[nodiscard]] const Attribute* attribute(std::string_view name) const;
+  [[nodiscard]] const Body& body(std::string_view attribute) const;  // refuses where there is none
   // The numbers of input `index`, of `attribute` where operators of that time had one, or nothing.
   [[nodiscard]] std::optional<std::vector<Index>> numbers_or(std::size_t index, std::string_view attribute) const;
 

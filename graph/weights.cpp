@@ -18,7 +18,6 @@ namespace fs = std::filesystem;
 using Writer = protozero::pbf_writer;
 
 constexpr std::uintmax_t most_bytes = std::uintmax_t{1} << 31;
-constexpr int deepest = 64;  // messages in each other
 
 // The messages of onnx.proto3 on the way to a TensorProto, and in which fields they have one another.
 enum class Message : std::uint8_t { model, graph, function, node, attribute, tensor };
@@ -57,6 +56,8 @@ void copy_field(Wire& wire, Writer& out) {
       wire.skip();
   }
 }
+
+constexpr int deepest_message = 3 * deepest + 3;  // a graph, a node and an attribute for each
 
 // Where the numbers of a tensor lie.
 struct Place {
@@ -102,7 +103,7 @@ class Weights {
   explicit Weights(const fs::path& model) : folder_(canonical(fs::absolute(model).parent_path())) {}
 
   void copy(Message message, Wire from, Writer& to, int depth = 0) {
-    if (depth > deepest) throw Fault{"its graphs lie too deep in each other"};
+    if (depth > deepest_message) throw Fault{"its graphs lie too deep in each other"};
     const Place place = message == Message::tensor ? place_of(from) : Place{};
     while (from.next()) {
       const auto inner = from.wire_type() == Kind::length_delimited ? within(message, from.tag()) : std::nullopt;
@@ -181,7 +182,7 @@ bool has_any(Message message, Wire from, int depth = 0) {
     const auto inner = from.wire_type() == Kind::length_delimited ? within(message, from.tag()) : std::nullopt;
     if (!inner)
       from.skip();
-    else if (depth < deepest && has_any(*inner, from.get_message(), depth + 1))
+    else if (depth < deepest_message && has_any(*inner, from.get_message(), depth + 1))
       return true;
   }
   return false;

@@ -33,6 +33,8 @@ struct Fault {
   std::string why;
 };
 
+inline constexpr int deepest = 32;  // graphs in each other, and functions that call each other
+
 // The number of a type in ONNX's TensorProto.DataType.
 int data_type(Type type) noexcept;
 // The type of such a number (type_numbered). Throws Fault with `what` where Type has none.

@@ -24,9 +24,12 @@ void write_array(Writer out, const Array& array, const std::string& name) {
   out.add_bytes(9, raw_bytes(array));
 }
 
+void write_body(Writer out, const Body& body, const std::vector<std::string>& values);
+
 // Each alternative of an attribute, and the number of its AttributeProto.AttributeType.
 struct AttributeWriter {
   Writer& out;
+  const std::vector<std::string>& values;
 
   void operator()(std::int64_t value) const {
     out.add_int64(3, value);
@@ -59,24 +62,49 @@ struct AttributeWriter {
   void operator()(const Unread& value) const {
     throw usage_error(fmt::format("an attribute that is {} cannot be written", value.kind));
   }
+  void operator()(const Parameter& value) const {
+    throw usage_error(fmt::format("the attribute '{}' of a function cannot be written", value.name));
+  }
+  void operator()(const std::shared_ptr<const Body>& value) const {
+    write_body(Writer(out, 6), *value, values);
+    out.add_enum(20, 5);
+  }
 };
+
+const std::string& name_of(const std::vector<std::string>& values, int value) {
+  static const std::string none;
+  return value < 0 ? none : values[static_cast<std::size_t>(value)];
+}
+
+void write_node(Writer out, const Node& node, const std::vector<std::string>& values) {
+  for (std::size_t i = 0; i < node.own_inputs(); ++i) out.add_string(1, name_of(values, node.inputs[i]));
+  for (const int value : node.outputs) out.add_string(2, name_of(values, value));
+  if (!node.name.empty()) out.add_string(3, node.name);
+  out.add_string(4, node.op);
+  for (const auto& [name, value] : node.attributes) {
+    Writer attribute(out, 5);
+    attribute.add_string(1, name);
+    std::visit(AttributeWriter{attribute, values}, value);
+  }
+  if (!node.domain.empty()) out.add_string(7, node.domain);
+}
+
+// Its values have no types: a runtime finds them.
+void write_body(Writer out, const Body& body, const std::vector<std::string>& values) {
+  for (const Node& node : body.nodes) write_node(Writer(out, 1), node, values);
+  out.add_string(2, "body");
+  for (const auto& [value, array] : body.constants) write_array(Writer(out, 5), array, name_of(values, value));
+  const auto named = [&](std::uint32_t field, int value) {
+    Writer one(out, field);
+    one.add_string(1, name_of(values, value));
+  };
+  for (const int value : body.inputs) named(11, value);
+  for (const int value : body.outputs) named(12, value);
+}
 
 class ModelWriter {
  public:
   explicit ModelWriter(const Model& model) : model_(model) {}
-
-  void write_node(Writer out, const Node& node) const {
-    for (const int value : node.inputs) out.add_string(1, name_of(value));
-    for (const int value : node.outputs) out.add_string(2, name_of(value));
-    if (!node.name.empty()) out.add_string(3, node.name);
-    out.add_string(4, node.op);
-    for (const auto& [name, value] : node.attributes) {
-      Writer attribute(out, 5);
-      attribute.add_string(1, name);
-      std::visit(AttributeWriter{attribute}, value);
-    }
-    if (!node.domain.empty()) out.add_string(7, node.domain);
-  }
 
   void write_input(Writer out, const Input& input) const {
     out.add_string(1, input.name);
@@ -95,10 +123,7 @@ class ModelWriter {
     write_shape(tensor, std::vector<Dimension>(output.rank));
   }
 
-  [[nodiscard]] const std::string& name_of(int value) const {
-    static const std::string none;
-    return value < 0 ? none : model_.values[static_cast<std::size_t>(value)];
-  }
+  [[nodiscard]] const std::string& name_of(int value) const { return graph::name_of(model_.values, value); }
 
  private:
   static void write_shape(Writer& tensor, const std::vector<Dimension>& dimensions) {
@@ -134,7 +159,7 @@ std::string write_model(const Model& model) {
     Writer graph(file, 7);
     for (std::size_t i = 0; i < model.nodes.size(); ++i) {
       try {
-        writer.write_node(Writer(graph, 1), model.nodes[i]);
+        write_node(Writer(graph, 1), model.nodes[i], model.values);
       } catch (const Error& error) {
         throw usage_error(fmt::format("{}: {}", described(model.nodes[i], i), error.what()));
       }

@@ -64,7 +64,10 @@ struct AttributeText {
   std::string operator()(const std::vector<double>& list) const { return of(list); }
   std::string operator()(const std::vector<std::string>& list) const { return of(list); }
   std::string operator()(const Array& value) const { return fmt::format("numpy_helper.from_array({})", array(value)); }
-  std::string operator()(const graph::Unread&) const { return "None"; }
+  template <class Other>
+  std::string operator()(const Other&) const {
+    return "None";
+  }
 
  private:
   template <class T>

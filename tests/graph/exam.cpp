@@ -1,4 +1,4 @@
-// Holds graphs to results that are known, for a test written in Python.
+// Holds graphs, as attest reads and writes them, to results that are known, for a test written in Python.
 // Usage: graph_exam                     prints the operators that attest evaluates
 //        graph_exam CASE.onnx ...       each beside CASE.data.onnx, whose initialisers are the inputs and outputs of CASE by name
 // Prints a line for each case: "held", "wrong" or "refused", and why. A float must lie within failing_z deviations of the ensemble
@@ -14,6 +14,7 @@
 #include "graph/ensemble.hpp"
 #include "graph/operators.hpp"
 #include "graph/read.hpp"
+#include "graph/write.hpp"
 
 namespace {
 
@@ -45,7 +46,7 @@ Array disturbed(Array x) {
 }
 
 std::string asked(const std::filesystem::path& file) {
-  const graph::Program program(graph::load_model(file));
+  const graph::Program program(graph::read_model(graph::write_model(graph::load_model(file)), file.string()));
   auto data = file;
   const graph::Model known = graph::load_model(data.replace_extension(".data.onnx"));
   const auto value_of = [&known](const std::string& name) -> const Array& {

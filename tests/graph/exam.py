@@ -26,6 +26,7 @@ EXCLUDED = {
     "is no tensor (a sequence": "sequences and optionals",
     "training is not evaluated": "training",
     "its operators are those of version": "versions before 7",
+    "(Loop): what it reads, or the shape of its result, depends on computed floats": "as often as computed floats say",
     "blocks of an axis are not evaluated": "quantised numbers in blocks",
     "(Attention): attest evaluates the operator's first output alone": "Attention with past keys, or all it can give",
     "past keys and values, and lengths, are not evaluated": "Attention with lengths",

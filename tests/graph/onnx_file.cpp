@@ -109,6 +109,9 @@ void write_attribute(Writer out, const Attr& a, const OutsideByName& outside) {
       write_tensor(Writer(out, 5), a.tensor, "", false, place_of(outside, a.name));
       out.add_enum(20, 4);
       break;
+    case Attr::Form::parameter:
+      out.add_string(21, a.text);
+      break;
     case Attr::Form::integers:
       for (const std::int64_t one : a.integers) out.add_int64(8, one);
       out.add_enum(20, 7);
@@ -145,6 +148,12 @@ void write_input(Writer out, const FileInput& input) {
 }
 
 }  // namespace
+
+Attr parameter(std::string name, std::string of) {
+  Attr a = attr(std::move(name), of.c_str());
+  a.form = Attr::Form::parameter;
+  return a;
+}
 
 std::string File::operator()(std::string op, std::vector<std::string> in, std::vector<Attr> attributes,
                              std::string output) {
@@ -186,6 +195,18 @@ std::string File::bytes() const {
   own.add_string(1, "");
   own.add_int64(2, opset);
   own.commit();
+  for (const FileFunction& function : functions) {
+    Writer out(model, 25);
+    out.add_string(1, function.name);
+    for (const auto& name : function.inputs) out.add_string(4, name);
+    for (const auto& name : function.outputs) out.add_string(5, name);
+    for (const auto& node : function.nodes) write_node(Writer(out, 7), node, {});
+    Writer used(out, 9);
+    used.add_int64(2, function.opset);
+    used.commit();
+    out.add_string(10, function.domain);
+    for (const auto& a : function.defaults) write_attribute(Writer(out, 11), a, {});
+  }
   return bytes;
 }
 

@@ -12,7 +12,7 @@ namespace attest::graph::test {
 
 // An attribute by name.
 struct Attr {
-  enum class Form { number, integer, text, integers, tensor } form = Form::integer;
+  enum class Form { number, integer, text, integers, tensor, parameter } form = Form::integer;
   std::string name;
   double number = 0;
   std::int64_t integer = 0;
@@ -25,12 +25,23 @@ Attr attr(std::string name, double value);
 Attr attr(std::string name, const char* value);
 Attr attr(std::string name, std::vector<std::int64_t> value);
 Attr attr(std::string name, Array value);
+// In a function: the attribute `of` of the node that calls it.
+Attr parameter(std::string name, std::string of);
 
 struct FileNode {
   std::string op;
   std::vector<std::string> inputs, outputs;
   std::vector<Attr> attributes;
   std::string domain;
+};
+
+// A function that a file brings.
+struct FileFunction {
+  std::string domain, name;
+  std::vector<std::string> inputs, outputs;
+  std::vector<FileNode> nodes;
+  std::vector<Attr> defaults;
+  std::int64_t opset = 18;
 };
 
 // An axis of an input: a number, or a symbol.
@@ -58,6 +69,7 @@ struct File {
   std::vector<FileInput> inputs;
   std::vector<std::pair<std::string, Array>> constants;
   std::vector<std::string> outputs;
+  std::vector<FileFunction> functions;
   std::int64_t opset = 18;
   std::map<std::string, Outside> outside;  // tensors by the name of the initialiser or attribute
   bool typed = false;                      // numbers in fields of their type in place of raw bytes

@@ -215,6 +215,21 @@ TEST(Operators, RefuseShapesOfComputedFloats) {
   }
 }
 
+// What shapes alone make, and integers take, is computed as a runtime computes it, alike in all lanes: 49 times the float32 of 1/49 is 1.
+TEST(Operators, FoldWhatFloatsMakeOfShapes) {
+  File file;
+  file.inputs = {{"x", Type::f32, {"n"}}};
+  const auto length = file("Cast", {file("Shape", {"x"})}, {attr("to", std::int64_t{1})});
+  const auto part = file("Mul", {length, file.constant(floats(Type::f32, {1}, {0x1.4e5e0ap-6}))});
+  file("ConstantOfShape", {file("Cast", {part}, {attr("to", std::int64_t{7})})}, {}, "y");
+  file.outputs = {"y"};
+  const Feeds feeds{{"x", floats(Type::f32, {49}, std::vector<double>(49, 0))}};
+  const auto shape_of = [&] { return outputs_of(file.bytes(), feeds).front().shape; };
+  EXPECT_EQ(shape_of(), std::vector<Index>{1});
+  file.outputs = {"y", part};  // floats that are a result keep what is open of them
+  EXPECT_EQ(shape_of(), std::vector<Index>{0});
+}
+
 TEST(Program, ChecksWhatIsFed) {
   File file;
   file.inputs = {{"x", Type::f32, {"n", 2}}, {"y", Type::f32, {"n", "m"}}};

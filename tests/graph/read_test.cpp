@@ -154,6 +154,44 @@ TEST(ReadModel, RefusesWhatDoesNotGoTogether) {
   }
 }
 
+// y = leaky(leaky(x)), by a function that calls another one; alpha is stated once, and once the function's own.
+File with_functions() {
+  File file;
+  file.inputs = {{"x", Type::f64, {2}}};
+  file.functions = {
+      {"own", "Outer", {"a", "unused"}, {"b", "same"}, {{"Inner", {"a"}, {"b"}, {}, "own"}}, {}},
+      {"own",
+       "Inner",
+       {"p"},
+       {"q"},
+       {{"LeakyRelu", {"p"}, {"t"}, {test::parameter("alpha", "slope")}, {}}, {"Identity", {"t"}, {"q"}, {}, {}}},
+       {attr("slope", 0.5)}}};
+  file.functions[0].outputs = {"b", "a"};
+  file.nodes = {{"Outer", {"x"}, {"h", "copy"}, {}, "own"}, {"Inner", {"h"}, {"y"}, {attr("slope", 0.25)}, "own"}};
+  file.outputs = {"y", "copy"};
+  return file;
+}
+
+TEST(ReadModel, InlinesFunctions) {
+  const Program program(read(with_functions()));
+  const auto outputs = program.run({{"x", floats(Type::f64, {2}, {-8, 3})}});
+  EXPECT_EQ(outputs[0].floats, (std::vector<double>{-1, 3}));
+  EXPECT_EQ(outputs[1].floats, (std::vector<double>{-8, 3}));
+}
+
+TEST(ReadModel, RefusesFunctionsThatCannotBeInlined) {
+  File file = with_functions();
+  file.functions[1].nodes[0] = {"Outer", {"p"}, {"t"}, {}, "own"};
+  EXPECT_NE(complaint(file).find("its function 'Outer' calls itself"), std::string::npos) << complaint(file);
+  file = with_functions();
+  file.functions[1].opset = 12;
+  EXPECT_NE(complaint(file).find("its function 'Inner' has operators of version 12, its graph of 18"),
+            std::string::npos);
+  file = with_functions();
+  file.functions[1].nodes.push_back({"Neither", {"t"}, {"u"}, {}, {}});
+  EXPECT_NE(complaint(file).find("attest does not evaluate Neither"), std::string::npos) << complaint(file);
+}
+
 TEST(ReadModel, RefusesWhatIsNoModel) {
   EXPECT_NE(complaint(std::string()).find("m.onnx: it has no graph"), std::string::npos);
   EXPECT_NE(complaint(std::string("PK\x03\x04 surely a zip archive")).find("m.onnx"), std::string::npos);
