@@ -129,17 +129,6 @@ Array joined(const Step& step, const Array& x) {
   return out;
 }
 
-// [from, from + length) of an axis.
-Array part_of(const Step& step, const Array& x, std::size_t axis, Index from, Index length) {
-  if (from + length > x.shape[axis])
-    step.refuse(
-        fmt::format("{} in place of {} along axis {} of {}", x.shape[axis], from + length, axis, shape_text(x.shape)));
-  auto shape = x.shape;
-  shape[axis] = length;
-  const auto strides = strides_of(x.shape);
-  return gathered(step, x, std::move(shape), from * strides[axis], strides);
-}
-
 Array behind(Step& step, const Array* past, const Array& x) {
   return past == nullptr ? x : step.part(concat, {past, &x}, {{"axis", std::int64_t{2}}});
 }
@@ -211,7 +200,7 @@ void multi_head_attention(Step& step) {
     Index from = 0;
     for (Array* const one : {&q, &k, &v}) {
       if (one->rank() != 3) continue;  // keys and values of a cross attention have theirs
-      const Array own = part_of(step, *bias, 0, from, one->shape[2]);
+      const Array own = section(step, *bias, 0, from, one->shape[2]);
       *one = plus(step, *one, &own);
       from += one->shape[2];
     }
@@ -239,10 +228,10 @@ void projected_attention(Step& step) {
   Array parts[3];
   Index from = 0;
   for (std::size_t i = 0; i < 3; from += widths[i++])
-    parts[i] = in_heads(step, part_of(step, all, 2, from, widths[i]), heads);
+    parts[i] = in_heads(step, section(step, all, 2, from, widths[i]), heads);
   if (const Array* const past = step.maybe(4))
     for (const Index i : {0, 1}) {
-      Array before = part_of(step, *past, 0, i, 1);
+      Array before = section(step, *past, 0, i, 1);
       before.shape.erase(before.shape.begin());
       Array& own = parts[1 + i];
       own = behind(step, &before, own);
@@ -333,7 +322,7 @@ void product_of_packed_bits(Step& step) {
     apart.shape = {n, blocks, 1};
     apart = broadcast_to(step, apart, {n, blocks, block});
     apart.shape = {n, stored};
-    return transposed(step, part_of(step, apart, 1, 0, k), std::vector<Index>{1, 0});
+    return transposed(step, section(step, apart, 1, 0, k), std::vector<Index>{1, 0});
   };
   if (zero != nullptr && !integral) {
     const Array points = spread_out(*zero);

@@ -25,14 +25,6 @@ void give_as(Step& step, std::vector<Index> shape) {
   step.outputs.push_back(std::move(out));
 }
 
-// The part [from, from + length) along an axis.
-Array part(const Step& step, const Array& x, Index axis, Index from, Index length) {
-  const auto strides = strides_of(x.shape);
-  auto shape = x.shape;
-  shape[static_cast<std::size_t>(axis)] = length;
-  return gathered(step, x, std::move(shape), from * strides[static_cast<std::size_t>(axis)], strides);
-}
-
 }  // namespace
 
 void identity(Step& step) { step.outputs.push_back(step.in(0)); }
@@ -166,7 +158,7 @@ void split(Step& step) {
     step.refuse(fmt::format("an axis of length {} is split into {}", whole, shape_text(*lengths)));
   Index from = 0;
   for (const Index length : *lengths) {
-    step.outputs.push_back(part(step, x, axis, from, length));
+    step.outputs.push_back(section(step, x, static_cast<std::size_t>(axis), from, length));
     from += length;
   }
 }

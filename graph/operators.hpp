@@ -136,6 +136,7 @@ void rotary_embedding(Step& step);
 // windows.cpp
 void convolution(Step& step);
 void transposed_convolution(Step& step);
+void integer_convolution(Step& step);
 void average_pool(Step& step);
 void max_pool(Step& step);
 void lp_pool(Step& step);
@@ -148,6 +149,11 @@ void resize(Step& step);
 // norms.cpp
 void instance_normalization(Step& step);
 void group_normalization(Step& step);
+
+// recurrent.cpp
+void recurrent_network(Step& step);
+void long_short_term_memory(Step& step);
+void gated_recurrent_unit(Step& step);
 
 // microsoft.cpp
 void skip_layer_normalization(Step& step);

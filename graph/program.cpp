@@ -129,9 +129,9 @@ class Run {
       const auto& left = at(node.inputs.front()).shape;
       if (!left.empty()) terms = static_cast<double>(left.back());
     }
-    if (node.op == "Conv" || node.op == "ConvTranspose") {  // the weights of one map
+    if (node.op == "Conv" || node.op == "ConvInteger" || node.op == "ConvTranspose") {  // the weights of one map
       const Array& weights = at(node.inputs[1]);
-      const Index maps = weights.shape[node.op == "Conv" ? 0 : 1];
+      const Index maps = weights.shape[node.op == "ConvTranspose" ? 1 : 0];
       terms = static_cast<double>(weights.size()) / static_cast<double>(std::max<Index>(maps, 1));
     }
     if (node.op == "Attention") {  // both products, of each row and key

@@ -81,7 +81,7 @@ class Uses {
         (input.shape.size() == 1 ? found_.lengths : found_.flags) = true;
       } else if (node.op == "Cast" && !gives_integers(node)) {
         found_.flags = true;
-      } else if (is_one_of(node.op, {"DequantizeLinear", "MatMulInteger"})) {
+      } else if (is_one_of(node.op, {"DequantizeLinear", "MatMulInteger", "ConvInteger"})) {
         found_.numbers = true;
       } else if (moves(node.op) || node.op == "Cast" || node.op == "Gather" ||
                  is_one_of(node.op, {"Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Neg", "Abs", "Clip",

@@ -79,6 +79,15 @@ Array gathered(const Step& step, const Array& x, std::vector<Index> shape, Index
   return out;
 }
 
+Array section(const Step& step, const Array& x, std::size_t axis, Index from, Index length) {
+  if (axis >= x.shape.size() || from < 0 || length < 0 || from + length > x.shape[axis])
+    step.refuse(fmt::format("elements {} to {} along axis {} of {}", from, from + length, axis, shape_text(x.shape)));
+  const auto strides = strides_of(x.shape);
+  auto shape = x.shape;
+  shape[axis] = length;
+  return gathered(step, x, std::move(shape), from * strides[axis], strides);
+}
+
 Array broadcast_to(const Step& step, const Array& x, std::vector<Index> shape) {
   const auto strides = broadcast_strides(x.shape, shape);
   return gathered(step, x, std::move(shape), 0, strides);

@@ -119,7 +119,9 @@ Array Step::part(void (*evaluate)(Step&), std::vector<const Array*> inputs,
   const Node node{node_.name, node_.op, "", {}, {0}, std::move(attributes), 0};
   Step inner(node, number_, opset_, lanes_, precision_, most_, std::move(inputs));
   inner.place_ = ++parts_ << 16;  // noise of its own
+  inner.parts_ = parts_;
   evaluate(inner);
+  parts_ = inner.parts_;
   return std::move(inner.outputs.at(0));
 }
 

@@ -61,6 +61,11 @@ class Step {
   Array part(void (*evaluate)(Step&), std::vector<const Array*> inputs,
              std::map<std::string, Attribute, std::less<>> attributes);
 
+  // Where the noise of parts stands, and to have it begin there again: each turn of a loop is computed alike, and rounds equal
+  // numbers alike.
+  [[nodiscard]] Place parts() const noexcept { return parts_; }
+  void begin_parts(Place at) noexcept { parts_ = at; }
+
   // Results that are stored: rounded in every lane to the format that their type is computed in. Integers stay.
   void round(Array& x);
   void round(Array& x,

@@ -260,6 +260,39 @@ void convolution(Step& step) {
   step.outputs.push_back(std::move(out));
 }
 
+namespace {
+
+// Numbers of 8 bits less their zero point, exact: one for all, or one for each index of the first axis.
+Array less_zero(const Step& step, std::size_t index, std::size_t zero_index) {
+  const Array& x = step.in(index);
+  if (x.type != Type::u8 && x.type != Type::i8)
+    step.refuse(fmt::format("{}: uint8 and int8 are convolved", name(x.type)));
+  Array zero = zeros(x.type, {1});
+  if (step.maybe(zero_index) != nullptr) zero = step.in(zero_index);
+  same_types(step, x, zero);
+  if (zero.size() != 1 && (index == 0 || zero.size() != x.shape[0])) step.refuse("a zero point of another length");
+  zero.shape.assign(x.shape.size(), 1);
+  zero.shape[0] = zero.size();
+  const Array less = zip_integers(step, x, zero, Type::i64, [](std::int64_t v, std::int64_t z) { return v - z; });
+  Array out = step.make(Type::f64, less.shape, less.lanes);
+  std::ranges::copy(less.integers, out.floats.begin());
+  return out;
+}
+
+}  // namespace
+
+void integer_convolution(Step& step) {
+  const Array x = less_zero(step, 0, 2), weights = less_zero(step, 1, 3);
+  const Windows windows = sliding(step, x, kernel_of(step, weights));
+  const Index maps = weights.shape[0];
+  const Index groups = groups_of(step, x, weights, weights.shape[1] * step.integer("group", 1), maps);
+  // Sums of products of 9 bits are exact in float64 for all lengths that fit into memory.
+  const Array sums = Convolution(x, weights, nullptr, windows, groups, maps / groups).exactly(step);
+  Array out = step.make(Type::i32, sums.shape, sums.lanes);
+  std::ranges::transform(sums.floats, out.integers.begin(), [](double v) { return static_cast<std::int64_t>(v); });
+  step.outputs.push_back(std::move(out));
+}
+
 void transposed_convolution(Step& step) {
   const Array &x = step.in(0), &weights = step.in(1);
   floats_alone(step, x);

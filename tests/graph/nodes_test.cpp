@@ -85,7 +85,28 @@ File resize(std::vector<Attr> attributes) {
   return file;
 }
 
+// A recurrent network on [length, batch, 3] with cells of 4.
+File sequence(const std::string& op, Index gates) {
+  return node(op, {"length", "batch", 3},
+              {weights({1, 4 * gates, 3}), weights({1, 4 * gates, 4}), weights({1, 8 * gates})}, {});
+}
+
+Array bytes(std::vector<Index> shape) {
+  Array x = zeros(Type::u8, std::move(shape));
+  test::Draw draw(static_cast<std::uint64_t>(x.size()));
+  for (std::int64_t& v : x.integers) v = draw.below(256);
+  return x;
+}
+File of_bytes(File file) {
+  file.inputs.front().type = Type::u8;
+  return file;
+}
+
 std::vector<One> nodes() {
+  // The first two gates change places, which are eight rows of the weights.
+  const Fault swapped_gates = with_constant(0, "gates swapped", [](Array& x) {
+    std::swap_ranges(x.floats.begin(), x.floats.begin() + 12, x.floats.begin() + 12);
+  });
   const std::vector<test::Axis> line{"batch", 4, "length"}, plane{"batch", 4, "height", "width"};
   const auto filter = weights({6, 2, 3, 3});
   const std::vector<Attr> filtered{attr("group", std::int64_t{2}), attr("strides", List{2, 1}),
@@ -125,6 +146,23 @@ std::vector<One> nodes() {
        true,
        0.65},  // a variance of one pass loses itself in the square of an offset
 
+      {"ConvInteger",
+       of_bytes(
+           node("ConvInteger", plane, {bytes({6, 2, 3, 3}), bytes({}), bytes({6})}, {attr("group", std::int64_t{2})})),
+       {{"zero point of the weights left out", [](File& file) { file.nodes.back().inputs.pop_back(); }}},
+       false},
+      {"LSTM", sequence("LSTM", 4), {with(attr("direction", "reverse")), swapped_gates}},
+      {"GRU", sequence("GRU", 3), {with(attr("linear_before_reset", std::int64_t{1})), swapped_gates}},
+      {"RNN", sequence("RNN", 1), {with(attr("direction", "reverse"))}},
+      {"SkipLayerNormalization",
+       of_microsoft(node("SkipLayerNormalization", {"batch", "length", 8},
+                         {weights({1, 8}), weights({8}), weights({8}), weights({8})}, {attr("epsilon", 1e-5)})),
+       {with_constant(1, "scale turned round", turn_round), with(attr("epsilon", 0.1))}},
+      {"BiasGelu",
+       of_microsoft(node("BiasGelu", {"batch", "length", 8}, {weights({8})}, {})),
+       {{"tanh", [](File& file) { file.nodes.back().op = "FastGelu"; }}},
+       true,
+       0.6},  // beyond 4 both are x or 0
       {"ResizeNearest",
        resize({}),
        {with(attr("nearest_mode", "ceil")), with(attr("coordinate_transformation_mode", "align_corners"))},
@@ -178,7 +216,8 @@ TEST_P(Nodes, FaultsAreFound) {
     int changed = 0, found = 0;
     for (const Feeds& feeds : problems(program, 4, 30)) {
       const auto out = results_by(computed, feeds, *nearest(), precision);
-      if (out[0].floats == results_by(program, feeds, *nearest(), {})[0].floats) continue;
+      const Array sound = results_by(program, feeds, *nearest(), {})[0];
+      if (out[0].floats == sound.floats && out[0].integers == sound.integers) continue;
       ++changed;
       found += Ensemble(program, feeds, {}, 1).judge(out).outcome == Outcome::failed;
     }

@@ -1,0 +1,238 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "graph/operators.hpp"
+#include "graph/zip.hpp"
+
+namespace attest::graph {
+namespace {
+
+struct State {
+  Array hidden, cell;  // [batch, width]
+};
+
+Array joined(Step& step, const std::vector<Array>& parts, Index axis) {
+  std::vector<const Array*> listed;
+  for (const Array& one : parts) listed.push_back(&one);
+  return step.part(concat, std::move(listed), {{"axis", axis}});
+}
+
+// One direction of a recurrent network.
+class Cell {
+ public:
+  // A batch lies on axis `batch_axis` of its initial states.
+  Cell(Step& step, Index direction, Index gates, Index batch, std::size_t batch_axis,
+       std::vector<std::string> activations)
+      : step_(step), activations_(std::move(activations)), width_(step.in(2).shape[2]) {
+    const auto own = [&](std::size_t index, std::size_t axis = 0) {
+      Array one = section(step, step.in(index), axis, direction, 1);
+      one.shape.erase(one.shape.begin() + static_cast<std::ptrdiff_t>(axis));
+      return one;
+    };
+    const std::vector<Index> turned{1, 0};
+    weights_ = transposed(step, own(1), turned);
+    recurrence_ = transposed(step, own(2), turned);
+    if (step.maybe(3) != nullptr) {
+      biases_ = own(3);
+      biases_.shape = {2, gates * width_};
+    }
+    if (step.maybe(7) != nullptr) peepholes_ = own(7);
+    const auto initial = [&](std::size_t index) {
+      return step.maybe(index) == nullptr ? zeros(step.in(0).type, {batch, width_}) : own(index, 1 - batch_axis);
+    };
+    start = {initial(5), initial(6)};
+  }
+
+  State start;
+
+  // What inputs and a hidden state, one of them or both, give to `count` gates from `first` on, [batch, count * width]. Products and biases are the
+  // terms of one sum.
+  Array gates(const Array* input, const Array* hidden, Index first, Index count) {
+    const auto columns = [&](const Array& x) { return section(step_, x, 1, first * width_, count * width_); };
+    std::vector<Array> left, right;
+    const auto put = [&](const Array* x, const Array& weights, Index bias) {
+      if (x == nullptr) return;
+      left.push_back(*x);
+      right.push_back(columns(weights));
+      if (biases_.shape.empty()) return;
+      left.push_back(zeros(x->type, {x->shape[0], 1}));
+      std::ranges::fill(left.back().floats, 1.0);
+      right.push_back(columns(section(step_, biases_, 0, bias, 1)));
+    };
+    put(input, weights_, 0);
+    put(hidden, recurrence_, 1);
+    const Array x = joined(step_, left, 1), weights = joined(step_, right, 0);
+    return of(matrix_product, {&x, &weights});
+  }
+  Array gate(const Array& all, Index index) {
+    return section(step_, all, static_cast<std::size_t>(all.rank() - 1), index * width_, width_);
+  }
+  Array sum(const Array& a, const Array& b) { return of(add, {&a, &b}); }
+  Array difference(const Array& a, const Array& b) { return of(subtract, {&a, &b}); }
+  Array product(const Array& a, const Array& b) { return of(multiply, {&a, &b}); }
+  // A sum with what a state's cell gives to a gate, where there are peepholes.
+  Array peeped(const Array& x, const Array& cell, Index index) {
+    return peepholes_.shape.empty() ? x : sum(x, product(gate(peepholes_, index), cell));
+  }
+  Array activated(const Array& x, std::size_t index) {
+    const std::string& name = activations_.at(index);
+    if (name == "Relu") return of(relu, {&x});
+    if (name == "Sigmoid" || name == "Tanh") {
+      Array out = of(name == "Tanh" ? hyperbolic_tangent : sigmoid, {&x});
+      // Cells have approximations of their own: that of onnxruntime's GRU is 1 + 8 u where tanh is 1.
+      step_.function(out, 0, 8);
+      step_.round(out);
+      return out;
+    }
+    step_.refuse(fmt::format("the activation '{}': Sigmoid, Tanh and Relu are evaluated", name));
+  }
+
+ private:
+  Array of(void (*evaluate)(Step&), std::vector<const Array*> inputs) {
+    return step_.part(evaluate, std::move(inputs), {});
+  }
+
+  Step& step_;
+  std::vector<std::string> activations_;
+  Index width_;
+  Array weights_, recurrence_, biases_, peepholes_;
+};
+
+// The next state, from an input [batch, inputs].
+using Advance = std::function<State(Cell&, const Array& input, const State& before)>;
+
+// x [length, batch, ...] with each sequence turned round, or as it is.
+Array turned_round(const Step& step, const Array& x, const std::vector<Index>& lengths, bool turns) {
+  if (!turns) return x;
+  Array out = step.make(x.type, x.shape, x.lanes);
+  const Index batch = x.shape[1], inner = x.size() / std::max<Index>(x.shape[0] * batch, 1);
+  for (Index l = 0; l < x.lanes; ++l)
+    for (Index t = 0; t < x.shape[0]; ++t)
+      for (Index b = 0; b < batch; ++b) {
+        const Index end = lengths[static_cast<std::size_t>(b)], from = t < end ? end - 1 - t : t;
+        std::copy_n(x.lane(l).begin() + (from * batch + b) * inner, inner,
+                    out.lane(l).begin() + (t * batch + b) * inner);
+      }
+  return out;
+}
+
+// `gates`: of a cell. `names`: activations of a direction. The states of all times, [length, directions, batch, width], and the last ones.
+void recur(Step& step, Index gates, const std::vector<std::string>& names, const Advance& advance) {
+  Array x = step.in(0);
+  floats_alone(step, x);
+  for (const std::size_t index : {1, 2}) same_types(step, x, step.in(index));
+  const bool batch_first = step.integer("layout", 0) != 0;
+  if (x.rank() != 3 || step.in(1).rank() != 3 || step.in(2).rank() != 3)
+    step.refuse(fmt::format("an input {} and weights {}", shape_text(x.shape), shape_text(step.in(1).shape)));
+  if (batch_first) x = transposed(step, x, std::vector<Index>{1, 0, 2});
+  const Index length = x.shape[0], batch = x.shape[1], width = step.in(2).shape[2];
+  const std::string direction = step.text("direction", "forward");
+  const Index directions = direction == "bidirectional" ? 2 : 1;
+  if (step.in(1).shape[0] != directions || step.in(1).shape[1] != gates * width)
+    step.refuse(
+        fmt::format("weights {} of {} directions and a width of {}", shape_text(step.in(1).shape), directions, width));
+  if (step.attribute("clip") != nullptr) step.refuse("a clip, which documents place differently, is not evaluated");
+  if (step.integer("input_forget", 0) != 0) step.refuse("joined gates (input_forget) are not evaluated");
+  std::vector<std::string> activations;
+  for (Index d = 0; d < directions; ++d) activations.insert(activations.end(), names.begin(), names.end());
+  if (const Attribute* const stated = step.attribute("activations")) {
+    const auto* const list = std::get_if<std::vector<std::string>>(stated);
+    if (list == nullptr || list->size() != activations.size()) step.refuse("its activations are not as many as it has");
+    activations = *list;
+  }
+  std::vector<Index> lengths(static_cast<std::size_t>(batch), length);
+  if (step.maybe(4) != nullptr) lengths = step.numbers(4);
+  if (std::ssize(lengths) != batch ||
+      std::ranges::any_of(lengths, [length](Index one) { return one < 0 || one > length; }))
+    step.refuse(fmt::format("sequences of {} in {} samples of length {}", shape_text(lengths), batch, length));
+  const bool ragged = std::ranges::any_of(lengths, [length](Index one) { return one < length; });
+
+  std::vector<Array> all, hidden, cells;
+  for (Index d = 0; d < directions; ++d) {
+    const bool turns = direction == "reverse" || d == 1;
+    const auto first = activations.begin() + d * std::ssize(names);
+    Cell cell(step, d, gates, batch, batch_first ? 0 : 1, {first, first + std::ssize(names)});
+    const Array inputs = turned_round(step, x, lengths, turns);
+    State state = std::move(cell.start);
+    const Array nothing = zeros(x.type, {1, 1});
+    std::vector<Array> states;
+    const Place begun = step.parts();
+    for (Index t = 0; t < length; ++t) {
+      step.begin_parts(begun);
+      Array now = section(step, inputs, 0, t, 1);
+      now.shape.erase(now.shape.begin());
+      State next = advance(cell, now, state);
+      Array shown = next.hidden;
+      if (ragged) {
+        Array runs = zeros(Type::boolean, {batch, 1});
+        for (std::size_t b = 0; b < lengths.size(); ++b) runs.integers[b] = t < lengths[b];
+        next.hidden = step.part(where, {&runs, &next.hidden, &state.hidden}, {});
+        if (!next.cell.shape.empty()) next.cell = step.part(where, {&runs, &next.cell, &state.cell}, {});
+        shown = step.part(where, {&runs, &shown, &nothing}, {});
+      }
+      shown.shape.insert(shown.shape.begin(), 1);
+      states.push_back(std::move(shown));
+      state = std::move(next);
+    }
+    Array shown = length == 0 ? zeros(x.type, {0, batch, width}) : joined(step, states, 0);
+    shown = turned_round(step, shown, lengths, turns);
+    shown.shape.insert(shown.shape.begin() + 1, 1);
+    all.push_back(std::move(shown));
+    for (auto& [to, from] : {std::pair{&hidden, &state.hidden}, std::pair{&cells, &state.cell}}) {
+      from->shape.insert(from->shape.begin(), 1);
+      to->push_back(std::move(*from));
+    }
+  }
+  step.outputs = {joined(step, all, 1), joined(step, hidden, 0), step.gives(2) ? joined(step, cells, 0) : Array{}};
+  if (!batch_first) return;
+  step.outputs[0] = transposed(step, step.outputs[0], std::vector<Index>{2, 0, 1, 3});
+  for (const std::size_t last : {1, 2})
+    if (step.gives(last)) step.outputs[last] = transposed(step, step.outputs[last], std::vector<Index>{1, 0, 2});
+}
+
+}  // namespace
+
+// What each of these computes is said in its document by equations; each sum of products, function and product of them is stored.
+void recurrent_network(Step& step) {
+  recur(step, 1, {"Tanh"}, [](Cell& cell, const Array& input, const State& before) {
+    return State{cell.activated(cell.gates(&input, &before.hidden, 0, 1), 0), before.cell};
+  });
+}
+
+void long_short_term_memory(Step& step) {
+  recur(step, 4, {"Sigmoid", "Tanh", "Tanh"}, [](Cell& cell, const Array& input, const State& before) {
+    const Array all = cell.gates(&input, &before.hidden, 0, 4);  // input, output, forget, cell
+    const Array entry = cell.activated(cell.peeped(cell.gate(all, 0), before.cell, 0), 0);
+    const Array forget = cell.activated(cell.peeped(cell.gate(all, 2), before.cell, 2), 0);
+    const Array fresh = cell.activated(cell.gate(all, 3), 1);
+    Array next = cell.sum(cell.product(forget, before.cell), cell.product(entry, fresh));
+    const Array exit = cell.activated(cell.peeped(cell.gate(all, 1), next, 1), 0);
+    Array hidden = cell.product(exit, cell.activated(next, 2));
+    return State{std::move(hidden), std::move(next)};
+  });
+}
+
+void gated_recurrent_unit(Step& step) {
+  const bool linear = step.integer("linear_before_reset", 0) != 0;
+  recur(step, 3, {"Sigmoid", "Tanh"}, [linear](Cell& cell, const Array& input, const State& before) {
+    const Array both = cell.activated(cell.gates(&input, &before.hidden, 0, 2), 0);
+    const Array update = cell.gate(both, 0), reset = cell.gate(both, 1);
+    Array inner;
+    if (linear) {
+      inner = cell.product(reset, cell.gates(nullptr, &before.hidden, 2, 1));
+      inner = cell.sum(cell.gates(&input, nullptr, 2, 1), inner);
+    } else {
+      const Array kept = cell.product(reset, before.hidden);
+      inner = cell.gates(&input, &kept, 2, 1);
+    }
+    const Array one = floats(input.type, {}, {1});
+    const Array fresh = cell.product(cell.difference(one, update), cell.activated(inner, 1));
+    return State{cell.sum(fresh, cell.product(update, before.hidden)), before.cell};
+  });
+}
+
+}  // namespace attest::graph
