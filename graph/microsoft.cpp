@@ -279,6 +279,92 @@ void turned_by_tables(Step& step) {
   step.outputs.push_back(flat ? joined(step, out) : out);
 }
 
+namespace {
+
+// Keys or values [batch, heads, capacity, width] of each sample: those of the past before row `start`, new ones from there on, `empty` from row `end` on.
+Array in_cache(const Step& step, const Array* past, const Array& fresh, Index capacity,
+               const std::vector<Index>& starts, const std::vector<Index>& ends, double empty) {
+  const Index heads = fresh.shape[1], rows = fresh.shape[2], width = fresh.shape[3];
+  Array out = step.make(fresh.type, {fresh.shape[0], heads, capacity, width},
+                        std::max(fresh.lanes, past == nullptr ? 1 : past->lanes));
+  for (Index l = 0; l < out.lanes; ++l)
+    for (Index i = 0; i < fresh.shape[0] * heads; ++i) {
+      const auto sample = static_cast<std::size_t>(i / heads);
+      const auto to = out.lane(l).begin() + i * capacity * width;
+      std::fill_n(to, capacity * width, empty);
+      if (past != nullptr) std::copy_n(past->lane(l).begin() + i * past->shape[2] * width, starts[sample] * width, to);
+      std::copy_n(fresh.lane(l).begin() + i * rows * width, (ends[sample] - starts[sample]) * width,
+                  to + starts[sample] * width);
+    }
+  return out;
+}
+
+}  // namespace
+
+void grouped_attention(Step& step) {
+  if (step.number("softcap", 0) != 0 || step.integer("smooth_softmax", 0) > 0 || step.maybe(11) != nullptr)
+    step.refuse("a softcap, a smooth softmax and sinks are not evaluated");
+  if (step.integer("local_window_size", -1) > 0 || step.integer("sliding_window_cache", 0) != 0 ||
+      step.integer("causal", 1) == 0)
+    step.refuse("windows, and keys that are out of order, are not evaluated");
+  if (step.maybe(9) != nullptr || step.integer("qk_output", 0) != 0)
+    step.refuse("position_ids and scores are not evaluated: leave them out");
+  for (const std::size_t index : {12, 13, 14, 15})
+    if (step.maybe(index) != nullptr) step.refuse("quantised caches and norms within are not evaluated");
+  const Index heads = step.integer("num_heads", 0), of_keys = step.integer("kv_num_heads", 0);
+  Array q = step.in(0), k, v;
+  floats_alone(step, q);
+  if (q.rank() != 3 || heads < 1 || of_keys < 1) step.refuse(fmt::format("a query {}", shape_text(q.shape)));
+  if (step.maybe(1) == nullptr) {
+    const Array packed = q;
+    const Index width = q.shape[2] / (heads + 2 * of_keys);
+    q = section(step, packed, 2, 0, heads * width);
+    k = section(step, packed, 2, heads * width, of_keys * width);
+    v = section(step, packed, 2, (heads + of_keys) * width, of_keys * width);
+  } else {
+    k = step.in(1);
+    v = step.in(2);
+  }
+  q = in_heads(step, q, heads);
+  k = in_heads(step, k, of_keys);
+  v = in_heads(step, v, of_keys);
+  const Index batch = q.shape[0], rows = q.shape[2];
+  const Index total = step.in(6).size() == 1 ? step.numbers(6).front() : -1;
+  const Index before = step.maybe(3) == nullptr ? 0 : step.in(3).shape.at(2);
+  // Tokens of a sample: `starts` are past, the new ones end at `ends`. The first prompt may have padding behind these.
+  std::vector<Index> ends = step.numbers(5), starts;
+  if (std::ssize(ends) != batch) step.refuse(fmt::format("{} lengths of {} samples", ends.size(), batch));
+  for (Index& end : ends) {
+    ++end;
+    starts.push_back(total == rows ? 0 : end - rows);
+    if (end < 1 || end > total || starts.back() < 0 || starts.back() > before)
+      step.refuse(fmt::format("{} tokens of {}, {} of them new and at most {} past", end, total, rows, before));
+  }
+  if (step.integer("do_rotary", 0) != 0)
+    for (Array* const one : {&q, &k})
+      *one = turned(step, *one, step.in(7), step.in(8), positions_from(starts, rows),
+                    step.integer("rotary_interleaved", 0));
+  const Index capacity = std::max(before, total);
+  const auto cached = [&](std::size_t past, const Array& fresh, double empty) {
+    return in_cache(step, step.maybe(past), fresh, capacity, starts, ends, empty);
+  };
+  Array added = mask_of(step, q.type, {batch, 1, rows, capacity}, 0, [&](Index b, Index i, Index j) {
+    const auto sample = static_cast<std::size_t>(b);
+    const bool is_token = starts[sample] + i < ends[sample];
+    return is_token && j <= starts[sample] + i ? Key::open : Key::closed;
+  });
+  added = plus(step, added, step.maybe(10));
+  Attributes scaled;
+  if (const double scale = step.number("scale", 0); scale != 0) scaled.emplace("scale", scale);
+  const Array keys = cached(3, k, 0), values = cached(4, v, 0);
+  step.outputs.push_back(joined(step, step.part(attention, {&q, &keys, &values, &added}, std::move(scaled))));
+  // What a cache holds behind the tokens of a sample is not said.
+  if (step.gives(1) || step.gives(2)) {
+    step.outputs.push_back(cached(3, k, unknown));
+    step.outputs.push_back(cached(4, v, unknown));
+  }
+}
+
 void product_of_packed_bits(Step& step) {
   const Array& a = step.in(0);
   floats_alone(step, a);

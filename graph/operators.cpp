@@ -136,6 +136,7 @@ constexpr Operator operators[] = {
     {"com.microsoft.FastGelu", fast_gelu, 1, 2},
     {"com.microsoft.FusedMatMul", scaled_product, 2, 2},
     {"com.microsoft.Gelu", gelu, 1, 1},
+    {"com.microsoft.GroupQueryAttention", grouped_attention, 7, 16, 3},
     {"com.microsoft.MatMulNBits", product_of_packed_bits, 3, 6},
     {"com.microsoft.MultiHeadAttention", multi_head_attention, 3, 10, 3},
     {"com.microsoft.QuickGelu", quick_gelu, 1, 1},

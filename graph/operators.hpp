@@ -165,6 +165,7 @@ void scaled_product(Step& step);
 void embedded_layer_normalization(Step& step);
 void multi_head_attention(Step& step);
 void projected_attention(Step& step);
+void grouped_attention(Step& step);
 void turned_by_tables(Step& step);
 void product_of_packed_bits(Step& step);
 

@@ -119,7 +119,7 @@ class Uses {
   [[nodiscard]] static bool is_mask(const Node& node, std::size_t input) {
     if (node.domain != "com.microsoft") return false;
     return (node.op == "Attention" && input == 3) || (node.op == "MultiHeadAttention" && input == 4) ||
-           (node.op == "EmbedLayerNormalization" && input == 7);
+           (node.op == "EmbedLayerNormalization" && input == 7) || (node.op == "GroupQueryAttention" && input == 5);
   }
 
   // One constant number: what a mask or an id is compared with. Positions are more.

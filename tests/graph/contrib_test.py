@@ -158,6 +158,29 @@ def heads_attention(rng):
                  unidirectional=int(form in ("self", "past") and rng.random() < 0.5), changed=[{"scale": 0.2}])
 
 
+def grouped_attention(rng):
+    batch, length = lengths(rng)
+    group, of_keys, width = int(rng.choice([1, 2, 3])), int(rng.choice([1, 2])), int(rng.choice([16, 32]))
+    heads, past = group * of_keys, int(rng.choice([0, 0, 5, 9]))
+    if past:  # one token at a time, or one sample
+        batch, length = (batch, 1) if rng.random() < 0.5 else (1, length)
+    total = past + length
+    ends = rng.integers(1, total + 1, batch) if not past else rng.integers(length, total + 1, batch)
+    ends[0] = total
+    of = lambda n: floats(rng, batch, length, n * width)
+    packed = rng.random() < 0.3
+    inputs = {"q": of(heads + 2 * of_keys) if packed else of(heads), "k": None if packed else of(of_keys), "v": None if packed else of(of_keys)}
+    for name in ("past_k", "past_v"):
+        inputs[name] = plain(rng, batch, of_keys, past, width) if past else None
+    inputs |= {"ends": (ends - 1).astype(np.int32), "total": np.array(total, np.int32)}
+    turns = int(rng.random() < 0.5)
+    if turns:
+        angles = rng.random((64, width // 2)) * 6
+        inputs |= {"cosines": np.cos(angles).astype(np.float32), "sines": np.sin(angles).astype(np.float32)}
+    return Asked("GroupQueryAttention", inputs, ("y", "present_k", "present_v"), ("total",), num_heads=heads, kv_num_heads=of_keys,
+                 do_rotary=turns, rotary_interleaved=int(rng.random() < 0.5), changed=[{"scale": 0.2}])
+
+
 def rotary(rng):
     batch, length = lengths(rng)
     heads, width = int(rng.choice([1, 2, 3])), int(rng.choice([4, 8, 16]))
@@ -186,7 +209,7 @@ def packed_bits(rng):
 
 
 CASES = [skip_norm(False), skip_norm(True), simplified_norm, gelu("BiasGelu"), gelu("FastGelu"), gelu("Gelu", op="QuickGelu"), gelu("QuickGelu", alpha=1.6),
-         product, embedding, attention, heads_attention, rotary, packed_bits]
+         product, embedding, attention, heads_attention, grouped_attention, rotary, packed_bits]
 
 
 def results(model, feeds):
