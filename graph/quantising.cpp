@@ -11,15 +11,24 @@
 namespace attest::graph {
 namespace {
 
-// A scale or a zero point, broadcast to x: one number, or one for each index of `axis`.
-Array along_axis(const Step& step, const Array& given, const Array& x) {
+// A scale or a zero point, broadcast to x: one number, one for each index of `axis`, or one for each block of these.
+Array along_axis(Step& step, const Array& given, const Array& x) {
   if (given.size() == 1) {
     Array one = given;
     one.shape.assign(x.shape.size(), 1);
     return broadcast_to(step, one, x.shape);
   }
-  if (step.integer("block_size", 0) != 0) step.refuse("blocks of an axis are not evaluated");
   const auto axis = static_cast<std::size_t>(step.axis(step.integer("axis", 1), x.rank()));
+  if (const Index block = step.integer("block_size", 0); block > 0) {
+    auto blocks = x.shape;
+    blocks[axis] = (blocks[axis] + block - 1) / block;
+    if (given.shape != blocks)
+      step.refuse(fmt::format("a scale or zero point {} of {} in blocks of {}", shape_text(given.shape),
+                              shape_text(x.shape), block));
+    Array of = zeros(Type::i64, {x.shape[axis]});
+    for (std::size_t i = 0; i < of.integers.size(); ++i) of.integers[i] = static_cast<Index>(i) / block;
+    return step.part(gather, {&given, &of}, {{"axis", static_cast<std::int64_t>(axis)}});
+  }
   if (given.rank() != 1 || given.size() != x.shape[axis])
     step.refuse(fmt::format("a scale or zero point {} of {}", shape_text(given.shape), shape_text(x.shape)));
   Array wide = given;

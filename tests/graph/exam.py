@@ -27,7 +27,6 @@ EXCLUDED = {
     "training is not evaluated": "training",
     "its operators are those of version": "versions before 7",
     "(Loop): what it reads, or the shape of its result, depends on computed floats": "as often as computed floats say",
-    "blocks of an axis are not evaluated": "quantised numbers in blocks",
     "(Attention): attest evaluates the operator's first output alone": "Attention with past keys, or all it can give",
     "past keys and values, and lengths, are not evaluated": "Attention with lengths",
     "a softcap is not evaluated": "Attention with a softcap",
