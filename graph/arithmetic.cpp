@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/rng.hpp"
+#include "graph/loops.hpp"
 
 namespace attest::graph {
 namespace {
@@ -43,6 +44,25 @@ class Nearest final : public Arithmetic {
 // In [0, 1), a multiple of 2^-53.
 double fraction_of(std::uint64_t bits) noexcept { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
+// Numbers of a format's normal range as Member::rounded() rounds them: a lane of the processor's vectors each, the same bits on all of them. Others stay as they are.
+struct NormalRange {
+  std::uint64_t least, most;  // magnitudes, as bits of a double
+  [[nodiscard]] bool holds(std::uint64_t magnitude) const noexcept { return magnitude >= least && magnitude <= most; }
+};
+constexpr std::uint64_t sign_bit = std::uint64_t{1} << 63;
+
+ATTEST_GRAPH_CLONES void round_normal(double* x, std::size_t count, int drop, NormalRange range,
+                                      std::uint64_t key) noexcept {
+  const std::uint64_t step = std::uint64_t{1} << drop;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::uint64_t>(x[i]);
+    const std::uint64_t magnitude = bits & ~sign_bit, rest = bits & (step - 1), lower = bits - rest;
+    const bool up = rest << (53 - drop) > extend(key, lower) >> 11;
+    const std::uint64_t rounded = lower + (up ? step : 0);
+    x[i] = std::bit_cast<double>(magnitude >= range.least && magnitude <= range.most ? rounded : bits);
+  }
+}
+
 // Rounds magnitudes away from zero with the probability that keeps the mean.
 class Member final : public Arithmetic {
  public:
@@ -55,8 +75,11 @@ class Member final : public Arithmetic {
       return;
     }
     const bool flushes = format != Format::f16 && (extend(key, flush_draw) & 1) != 0;
+    const NormalRange range{std::bit_cast<std::uint64_t>(smallest_normal(format)),
+                            std::bit_cast<std::uint64_t>(largest_finite(format))};
+    round_normal(x.data(), x.size(), 53 - precision(format), range, key);
     for (double& v : x) {
-      v = rounded(v, format, key);
+      if (!range.holds(std::bit_cast<std::uint64_t>(v) & ~sign_bit)) v = rounded(v, format, key);
       if (flushes && std::fabs(v) < smallest_normal(format)) v = std::copysign(0.0, v);
     }
   }

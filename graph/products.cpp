@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "graph/loops.hpp"
@@ -32,10 +33,17 @@ struct Product {
   std::vector<Index> shape;  // of the result
   std::vector<Index> from_a, from_b;
 
-  void multiply(std::span<const double> x, std::span<const double> y, std::span<double> out) const {
-    for (std::size_t i = 0; i < from_a.size(); ++i)
-      multiply_matrices(x.data() + from_a[i] * m * k, y.data() + from_b[i] * k * n,
-                        out.data() + static_cast<Index>(i) * m * n, m, k, n);
+  // In all lanes of `out`; squares in its only one.
+  void multiply(Array& out, bool squares = false) const {
+    if (b.shape.size() == 2 && b.lanes == 1) {  // one matrix for all rows of all lanes
+      const Index rows = (squares ? 1 : a.lanes) * static_cast<Index>(from_a.size()) * m;
+      multiply_matrices(a.floats.data(), b.floats.data(), out.floats.data(), rows, k, n, squares);
+      return;
+    }
+    for (Index l = 0; l < out.lanes; ++l)
+      for (std::size_t i = 0; i < from_a.size(); ++i)
+        multiply_matrices(a.lane(l).data() + from_a[i] * m * k, b.lane(l).data() + from_b[i] * k * n,
+                          out.lane(l).data() + static_cast<Index>(i) * m * n, m, k, n, squares);
   }
 
   void terms(Index lane, Index sum, std::span<double> to) const {
@@ -58,10 +66,10 @@ struct Product {
 Array product(Step& step, const Array& a, const Array& b) {
   const Product product(step, a, b);
   Array out = step.make(a.type, product.shape, std::max(a.lanes, b.lanes));
-  for (Index l = 0; l < out.lanes; ++l) product.multiply(a.lane(l), b.lane(l), out.lane(l));
-  std::vector<double> squares(static_cast<std::size_t>(out.size()));
-  product.multiply(squared(a.lane(0)), squared(b.lane(0)), squares);
-  step.sum(out, product.k, squares,
+  product.multiply(out);
+  Array squares = step.make(a.type, product.shape, 1);
+  product.multiply(squares, true);
+  step.sum(out, product.k, squares.floats,
            [&product](Index lane, Index sum, std::span<double> to) { product.terms(lane, sum, to); });
   return out;
 }
@@ -77,13 +85,13 @@ void check_operands(const Step& step) {
 
 void matrix_product(Step& step) {
   check_operands(step);
-  Array a = step.in(0), b = step.in(1);
-  if (a.rank() == 0 || b.rank() == 0) step.refuse("a number in place of a matrix");
+  if (step.in(0).rank() == 0 || step.in(1).rank() == 0) step.refuse("a number in place of a matrix");
   // A vector is a row on the left and a column on the right.
-  const bool row = a.rank() == 1, column = b.rank() == 1;
-  if (row) a.shape.insert(a.shape.begin(), 1);
-  if (column) b.shape.push_back(1);
-  Array out = product(step, a, b);
+  const bool row = step.in(0).rank() == 1, column = step.in(1).rank() == 1;
+  std::optional<Array> as_row, as_column;
+  if (row) as_row.emplace(step.in(0)).shape.insert(as_row->shape.begin(), 1);
+  if (column) as_column.emplace(step.in(1)).shape.push_back(1);
+  Array out = product(step, row ? *as_row : step.in(0), column ? *as_column : step.in(1));
   if (column) out.shape.pop_back();
   if (row) out.shape.erase(out.shape.end() - (column ? 1 : 2));
   step.round(out);
@@ -151,7 +159,7 @@ void integer_product(Step& step) {
   const Product product(step, a, b);
   // Sums of products of 9 bits are exact in float64 for all lengths that fit into memory.
   Array sums = step.make(Type::f64, product.shape, std::max(a.lanes, b.lanes));
-  for (Index l = 0; l < sums.lanes; ++l) product.multiply(a.lane(l), b.lane(l), sums.lane(l));
+  product.multiply(sums);
   Array out = step.make(Type::i32, product.shape, sums.lanes);
   std::transform(sums.floats.begin(), sums.floats.end(), out.integers.begin(),
                  [](double v) { return static_cast<std::int64_t>(v); });

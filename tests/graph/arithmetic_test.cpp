@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <set>
+#include <vector>
 
 #include "core/rng.hpp"
+#include "graph/loops.hpp"
 #include "graph/sums.hpp"
 #include "tests/graph/draw.hpp"
 
@@ -180,6 +183,36 @@ TEST(Sums, GrowWithWhatIsReallyLost) {
 TEST(Sums, LeaveWhatIsNotFiniteUndetermined) {
   EXPECT_FALSE(std::isfinite(deviations_of({1, inf, 2})[0]));
   EXPECT_FALSE(std::isfinite(deviations_of({1, NAN, 2})[0]));
+}
+
+// Whatever the tile: each element added up in the order of k, to the bit, infinities and NaN where they belong.
+TEST(Products, AreThoseOfPlainLoopsToTheBit) {
+  const auto same = [](double x, double y) {
+    return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y) || (std::isnan(x) && std::isnan(y));
+  };
+  for (const Index m : {1, 5, 6, 7, 13})
+    for (const Index k : {1, 3, 40})
+      for (const Index n : {1, 7, 8, 9, 33})
+        for (const bool squares : {false, true}) {
+          std::vector<double> a, b, out(static_cast<std::size_t>(m * n), -1), expected(out.size());
+          for (Index i = 0; i < m * k; ++i)
+            a.push_back(std::ldexp(normal(mix(static_cast<std::uint64_t>(i))), static_cast<int>(i % 30)));
+          for (Index i = 0; i < k * n; ++i) b.push_back(normal(mix(static_cast<std::uint64_t>(1000 + i))));
+          if (m > 5) a[static_cast<std::size_t>(4 * k)] = HUGE_VAL;
+          if (n > 8) b[static_cast<std::size_t>(n - 1)] = std::nan("");
+          multiply_matrices(a.data(), b.data(), out.data(), m, k, n, squares);
+          for (Index i = 0; i < m; ++i)
+            for (Index j = 0; j < n; ++j) {
+              double sum = 0;
+              for (Index p = 0; p < k; ++p) {
+                const double x = a[static_cast<std::size_t>(i * k + p)], y = b[static_cast<std::size_t>(p * n + j)];
+                sum += squares ? x * x * (y * y) : x * y;
+              }
+              const double got = out[static_cast<std::size_t>(i * n + j)];
+              ASSERT_TRUE(same(got, sum))
+                  << m << ' ' << k << ' ' << n << ' ' << i << ' ' << j << ' ' << got << ' ' << sum;
+            }
+        }
 }
 
 }  // namespace
