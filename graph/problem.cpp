@@ -444,7 +444,7 @@ std::vector<Index> Family::shape(const Input& input, const Problem& problem) con
   return lengths;
 }
 
-Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most) const {
+Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most, Index at_least) const {
   const std::uint64_t key = extend(mix(seed), number);
   Source source(key);
   Problem problem;
@@ -463,14 +463,39 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most) const
     const Index own = size_drawn(source);
     problem.sizes[axis] = constraints_->near(axis, !alike ? own : source.below(2) == 0 ? 1 : common);
   }
+  bool other_lengths = true;
   if (sets > 0) {
-    const bool other_lengths = source.below(2) == 0;
+    other_lengths = source.below(2) == 0;
     Problem as_given;
     set_given(as_given, source.below(static_cast<Index>(sets)));
     problem.given = as_given.given;
     for (auto& [axis, size] : problem.sizes)
       if (!other_lengths) size = constraints_->near(axis, as_given.sizes.at(axis));
   }
+  std::map<std::string, Index> floors;  // of the sequences that are to be long
+  if (at_least > 1 && other_lengths) {
+    std::set<std::string> sequences;
+    for (const Input& input : inputs)
+      for (std::size_t k = 1; k < input.shape.size(); ++k)
+        if (!input.shape[k].length) sequences.insert(open_name(input, k));
+    const Index drawn = at_least + source.below(source.below(2) == 0 ? 3 : at_least / 2);
+    const Index length = alike && common >= at_least ? common : drawn;
+    // All of them, or in a quarter of the cases all but one: few queries and many keys, say.
+    const auto count = std::ssize(sequences);
+    const Index left_out = count > 1 && !alike && source.below(4) == 0 ? source.below(count) : -1;
+    Index at = 0;
+    for (const std::string& axis : sequences) {
+      if (at++ == left_out) continue;
+      Index& size = problem.sizes.at(axis);
+      const bool is_short = size < at_least;
+      if (is_short) size = constraints_->near(axis, length);
+      floors[axis] = std::min(size, is_short ? drawn : at_least);
+    }
+  }
+  const auto floor_of = [&](const std::string& axis) {
+    const auto floor = floors.find(axis);
+    return floor == floors.end() ? Index{1} : floor->second;
+  };
   for (const Input& input : inputs) {
     for (;;) {
       double count = 1, open = 1;
@@ -483,13 +508,14 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most) const
         const std::string axis = open_name(input, k);
         const Index length = problem.sizes.at(axis);
         open *= static_cast<double>(length);
-        if (constraints_->below(axis, length) >= 1 && (longest.empty() || length > problem.sizes.at(longest)))
+        if (constraints_->below(axis, length) >= floor_of(axis) &&
+            (longest.empty() || length > problem.sizes.at(longest)))
           longest = axis;
       }
       if (longest.empty()) break;
       const auto square = open * static_cast<double>(problem.sizes.at(longest));
       if (count * open <= static_cast<double>(most) && square <= 16 * static_cast<double>(most)) break;
-      const Index length = problem.sizes.at(longest), half = std::max<Index>(1, length / 2);
+      const Index length = problem.sizes.at(longest), half = std::max(floor_of(longest), length / 2);
       problem.sizes.at(longest) = constraints_->permits(longest, half) ? half : constraints_->below(longest, length);
     }
   }

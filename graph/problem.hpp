@@ -97,7 +97,10 @@ class Family {
   // Problem number `number` of `seed`. Where the owner's inputs are there, these come first, as they are and however large, and all others are made of
   // them, in half of the cases as long as they are. No input has more than `most` elements; and its open axes times the longest of them come to
   // 16 `most` at most, since attention makes that of it.
-  [[nodiscard]] Problem draw(std::uint64_t seed, std::uint64_t number, Index most = Index{1} << 14) const;
+  // Sequences, the open axes that stand behind the first of an input, are `at_least` so long where constraints permit, whatever that comes to, but for one of several
+  // in a quarter of the cases.
+  [[nodiscard]] Problem draw(std::uint64_t seed, std::uint64_t number, Index most = Index{1} << 14,
+                             Index at_least = 1) const;
   // With every open axis `length` long, or as near to that as constraints permit, and inputs made in the simplest way.
   [[nodiscard]] Problem of_length(Index length) const;
   // Whether constraints leave room for it.

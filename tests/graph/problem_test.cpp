@@ -378,6 +378,33 @@ TEST(Constrained, RefusesWhatTheModelHasNot) {
     EXPECT_THROW(constrain(some, key, value), Error) << key << " " << value;
 }
 
+TEST(Problem, HasALongSequenceWhereThatIsAskedFor) {
+  const Program program(test::model("encoder")), attention(test::model("attention-scores"));
+  Constraints constraints;
+  constrain(constraints, "size.length", "1..24");
+  const Family encoder(program), scores(attention), constrained(program, constraints);
+  std::set<Index> lengths, batches;
+  int keys_alone = 0, queries_alone = 0;
+  for (std::uint64_t number = 0; number < 400; ++number) {
+    const Problem problem = encoder.draw(3, number, 4, 64);  // whatever that comes to
+    EXPECT_GE(problem.sizes.at("length"), 64);
+    EXPECT_LT(problem.sizes.at("length"), 128);
+    EXPECT_EQ(problem.sizes.at("batch"), 1);
+    lengths.insert(problem.sizes.at("length"));
+    batches.insert(encoder.draw(3, number, 1 << 14, 64).sizes.at("batch"));
+    EXPECT_LE(constrained.draw(3, number, 4, 64).sizes.at("length"), 24);
+    const Problem two = scores.draw(3, number, 512, 16);
+    const Index keys = two.sizes.at("keys"), queries = two.sizes.at("queries");
+    EXPECT_GE(std::max(keys, queries), 16);
+    keys_alone += queries == 1 && keys >= 16;
+    queries_alone += keys == 1 && queries >= 16;
+  }
+  EXPECT_GT(lengths.size(), 20u);
+  EXPECT_GT(batches.size(), 20u);
+  EXPECT_GT(keys_alone, 5);
+  EXPECT_GT(queries_alone, 5);
+}
+
 // ids [batch, length], looked up, and x [batch, length, 2]; shape sets lengths, of which the graph shows nothing.
 class OfOnesOwn : public ::testing::Test {
  protected:

@@ -63,7 +63,7 @@ TEST_F(Campaigns, HoldOfASoundRuntime) {
 
 TEST_F(Campaigns, ShrinkAndLocaliseALeak) {
   options.corpus = folder.path() / "corpus";
-  const Summary summary = run(planting("batch-leak"), 12);
+  const Summary summary = run(planting("batch-leak"), 16);
   EXPECT_EQ(summary.exit(), Exit::found);
   ASSERT_EQ(summary.findings.size(), 1u);
   const Finding& finding = summary.findings[0];
