@@ -17,7 +17,6 @@ struct Resized {
   std::size_t at = 0;
   Index in = 0, out = 0;
   double scale = 1;
-  bool stated = true;  // the scale itself, not lengths that it follows from
   double from = 0, to = 1;
   [[nodiscard]] bool stays() const noexcept { return scale == 1 && in == out && from == 0 && to == 1; }
 };
@@ -33,19 +32,18 @@ struct Taps {
 // Coordinates and weights are float32 whatever the tensor and the precision are.
 constexpr Format coordinates = Format::f32;
 
-// Where results lie on the axis of the input, (i + shift) ratio + offset, each part stored. In every other lane the length of the result is the whole one, in
-// place of its scale times that of the input: of these, documents differ.
+// Where results lie on the axis of the input, (i + shift) ratio + offset, each part stored. In every other lane the scale is the ratio of both lengths,
+// as the operator's document has it, in place of the one that is stated, which runtimes and onnx's reference take.
 Array positions(Step& step, const Resized& axis, const std::string& mode) {
   const auto in = static_cast<double>(axis.in), out = static_cast<double>(axis.out);
   Array scale = floats(Type::f32, {1}, {axis.scale});
-  if (axis.stated)
-    step.spread(scale);
-  else
-    step.round(scale, coordinates);
+  step.spread(scale);
+  for (std::size_t l = 1; l < scale.floats.size(); l += 2) scale.floats[l] = out / in;
+  step.round(scale, coordinates);
   Array ratio = scale, offset = scale;
   double shift = 0;
   for (std::size_t l = 0; l < scale.floats.size(); ++l) {
-    const double s = scale.floats[l], width = l % 2 == 0 ? axis.scale * in : out;
+    const double s = scale.floats[l], width = l % 2 == 0 ? axis.scale * in : out;  // of the result
     double& r = ratio.floats[l];
     double& o = offset.floats[l];
     r = 1 / s;
@@ -226,7 +224,6 @@ std::vector<Resized> axes_of(const Step& step, const Array& x) {
     if (scales.empty()) {
       one.out = lengths[k];
       one.scale = static_cast<double>(one.out) / static_cast<double>(one.in);
-      one.stated = false;
     } else {
       one.scale = scales[k];
       if (!(one.scale > 0)) step.refuse(fmt::format("a scale of {}", one.scale));
