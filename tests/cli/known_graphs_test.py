@@ -63,6 +63,9 @@ ONNXRUNTIME = {
     "ort-graph-12": ([("Mul", "x k", "a", {}), ("Sigmoid", "a", "s", {}), ("Mul", "x s", "y", {})], {"k": f32(1.7)}, {"x": (FLOAT, [])}, {"Mul"}),
     "ort-graph-13": (pair("x", "s", "a") + pair("a", "t", "y"), {"s": np.float32(0.05), "t": np.float32(0.07), "zero": np.uint8(128)}, {"x": (FLOAT, ["n"])},
                      {"DequantizeLinear"}),
+    "ort-graph-14": ([("DequantizeLinear", "q s z", "w", {"axis": 0, "block_size": 16}), ("MatMul", "x w", "y", {})],
+                     {"q": np.arange(32, dtype=np.uint8).reshape(16, 2) * 8, "s": f32(0.5, 0.25).reshape(1, 2), "z": np.uint8([[100, 128]])},
+                     {"x": (FLOAT, ["n", 16])}, {"MatMul"}),
 }
 OPENVINO = {
     "openvino-graph-1": ([("Cast", "x", "b", {"to": T.BFLOAT16}), ("Cast", "b", "y", {"to": FLOAT})], {}, {"x": (FLOAT, ["n"])}, {"Cast"}),
