@@ -11,7 +11,7 @@ constexpr Operator operators[] = {
     {"And", logical_and, 2, 2},
     {"ArgMax", largest_index, 1, 1},
     {"ArgMin", least_index, 1, 1},
-    {"Attention", attention, 3, 7, 1},
+    {"Attention", attention, 3, 7, 4},
     {"AveragePool", average_pool, 1, 1},
     {"BatchNormalization", batch_normalization, 5, 5, 5},
     {"BitwiseAnd", bitwise_and, 2, 2},

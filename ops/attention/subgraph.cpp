@@ -320,7 +320,7 @@ std::vector<std::unique_ptr<Subgraph>> subgraphs(const Connections& graph) {
   std::vector<std::unique_ptr<Subgraph>> found;
   for (const Node& node : graph.model().nodes) {
     if (!graph::is_own(node)) continue;
-    if (node.op == "Attention") found.push_back(operator_of(graph, node));
+    if (node.op == "Attention" && is_plain(node)) found.push_back(operator_of(graph, node));
     auto nodes = node.op == "MatMul" ? spelt_out(graph, node) : std::nullopt;
     if (!nodes) continue;
     std::vector<int> begins, judged_by{nodes->q, nodes->k_transposed, nodes->v, nodes->softmax_input};
@@ -351,6 +351,8 @@ std::vector<Unrecognised> unrecognised(const Connections& graph) {
     if (node.outputs.empty() || node.outputs[0] < 0) continue;
     if (!graph::is_own(node) && node.op.find("Attention") != std::string::npos)
       all.push_back({node.outputs[0], fmt::format("no bound is proven of {} of the domain {}", node.op, node.domain)});
+    if (graph::is_own(node) && node.op == "Attention" && !is_plain(node))
+      all.push_back({node.outputs[0], "no bound is proven of Attention with past keys, lengths, windows or a softcap"});
     if (node.op != "Softmax" || !graph::is_own(node)) continue;
     const auto found = why.find(&node);
     if (found == why.end())

@@ -113,7 +113,9 @@ struct Heads {
   bool three = false;
   Index batch = 0, heads = 0, length = 0, width = 0;
 };
-// A node Attention of ONNX.
+// Whether a node Attention of ONNX is one that a bound is proven of: no past keys, lengths, windows or softcap, and its first output alone.
+bool is_plain(const graph::Node& node);
+// Such a node.
 std::unique_ptr<Subgraph> operator_of(const graph::Connections& graph, const graph::Node& node);
 
 }  // namespace attest::ops::of_attention

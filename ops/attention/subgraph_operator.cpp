@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "core/policy.hpp"
 #include "ops/attention/parts.hpp"
@@ -135,6 +136,17 @@ Fused fused_of(const Node& node) {
   }
   fused.softmax = format_numbered(graph::integer_of(node, "softmax_precision", 0));
   return fused;
+}
+
+bool is_plain(const Node& node) {
+  const auto softcap = node.attributes.find("softcap");
+  const auto* const cap = softcap == node.attributes.end() ? nullptr : std::get_if<double>(&softcap->second);
+  const auto left_out = [](int value) { return value < 0; };
+  const auto none_behind = [&](const std::vector<int>& values, std::size_t first) {
+    return values.size() <= first || std::ranges::all_of(std::span(values).subspan(first), left_out);
+  };
+  return none_behind(node.inputs, 4) && none_behind(node.outputs, 1) && (cap == nullptr || *cap == 0) &&
+         graph::integer_of(node, "left_window_size", -1) < 0 && graph::integer_of(node, "right_window_size", -1) < 0;
 }
 
 std::unique_ptr<Subgraph> operator_of(const Connections& graph, const Node& node) {

@@ -124,7 +124,7 @@ class Search {
       found.spelt = of_attention::spelt_out(graph_, *core);
       if (!found.spelt) return nullptr;
       k = found.spelt->k_transposed;
-    } else if (core->op == "Attention" && found.heads == path.value()) {
+    } else if (core->op == "Attention" && found.heads == path.value() && of_attention::is_plain(*core)) {
       found.fused = of_attention::fused_of(*core);
       k = found.fused.k;
     } else {

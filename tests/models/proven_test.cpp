@@ -158,6 +158,18 @@ TEST(Parts, AreNoneThatLookAlike) {
   s.mask = "add-scale";
   EXPECT_EQ(parts_of(read(attention(s))), "");
   EXPECT_EQ(parts_of(read(norm("outside"))), "");
+  // What Attention may be asked beyond its bound.
+  const auto with = [](auto change) {
+    File f = fused("added");
+    f.opset = 25;
+    change(f.nodes.back());
+    return parts_of(read(f));
+  };
+  EXPECT_EQ(with([](auto& node) { node.attributes.push_back(attr("softcap", 0.0)); }), "attention y");
+  EXPECT_EQ(with([](auto& node) { node.attributes.push_back(attr("softcap", 2.0)); }), "");
+  EXPECT_EQ(with([](auto& node) { node.attributes.push_back(attr("left_window_size", std::int64_t{1})); }), "");
+  EXPECT_EQ(with([](auto& node) { node.inputs.insert(node.inputs.end(), {"k", "v"}); }), "");
+  EXPECT_EQ(with([](auto& node) { node.outputs.insert(node.outputs.end(), {"", "", "scores"}); }), "");
 }
 
 // "attention y: why not": parts as a campaign lists them at its start.
