@@ -163,7 +163,9 @@ Ball Rule::error(const Terms& terms) const {
 }
 
 bool Rule::overflows(const Terms& terms) const {
-  return may_reach(terms.magnitude * (1 + relative(terms)), gemm_.overflow);
+  return may_reach(terms.magnitude * (1 + relative(terms)), gemm_.overflow) ||
+         (narrowed_ > 0 && may_reach(terms.largest, operand_.overflow)) ||
+         (wide_ > 0 && may_reach(terms.largest, gemm_.overflow));
 }
 
 }  // namespace attest::certify::mha

@@ -80,7 +80,9 @@ SumRule::SumRule(const mha::Contract& contract, Format the_left, Format the_righ
     narrowed = 2;
     u_operand = steps * unit_roundoff(operand);
     eta_operand = flush ? smallest_normal(operand) : steps * half_smallest_subnormal(operand);
+    overflowing_factor = overflow_threshold(operand);
   }
+  if (wide_factors() > 0) overflowing_factor = std::min(overflowing_factor, overflow_threshold(accumulator));
   if (!mma) return;
   blocks = BlockSums(*mma, accumulator, precision(left) + precision(right) - 2, unit_roundoff(accumulator), !mma->only);
   if (blocks.any()) exact_bits = std::min({exact_bits, mma->frac, fraction_bits(mma->out) + 1});
@@ -184,7 +186,8 @@ double SumErrors::operator()(const Terms& terms) const {
 }
 
 bool SumErrors::overflows(const Terms& terms) const {
-  return !(terms.magnitude * (1 + relative(terms)) < overflow_threshold(rule_.accumulator));
+  return !(terms.magnitude * (1 + relative(terms)) < overflow_threshold(rule_.accumulator)) ||
+         !(terms.largest < rule_.overflowing_factor);
 }
 
 namespace {

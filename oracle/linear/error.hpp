@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct SumRule {
   double smallest_factor = 0;
   int narrowed = 0;  // factors that are rounded to the operand's format
   double u_operand = 0, eta_operand = 0;
+  double overflowing_factor =
+      std::numeric_limits<double>::infinity();  // the least that the accumulator or the operand's format does not hold
 
   // Whether a product of two factors, none a power of two, may not fit the accumulator.
   [[nodiscard]] bool products_round() const noexcept {
@@ -59,7 +62,7 @@ class SumErrors {
   SumErrors(const SumRule& rule, Index most_terms);
   // How far the computed sum may lie from the exact one, whatever the order: g of docs/mha.md, section 1. 0 where nothing rounds.
   [[nodiscard]] double operator()(const Terms& terms) const;
-  // Whether some partial sum may overflow.
+  // Whether some partial sum, or a factor as it is rounded, may overflow.
   [[nodiscard]] bool overflows(const Terms& terms) const;
 
  private:

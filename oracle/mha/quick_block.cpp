@@ -51,8 +51,11 @@ bool QuickBlock::sums_are_small() const {
                values = std::sqrt(terms) * points_->largest();
   const double out = (values * points_->norms().w_out + largest_magnitude(at.b_out)) * grown;
   const double stored = points_->largest() + (grown - 1) * projected;
-  return projected < overflow_threshold(gemm) / 4 && out < overflow_threshold(gemm) / 4 &&
-         stored < overflow_threshold(at.storage) / 4 && out < overflow_threshold(at.storage) / 4;
+  const double factors =
+      std::max({points_->norms().x, points_->norms().memory, weights, points_->norms().w_out, values});
+  return factors < rule.overflowing_factor && projected < overflow_threshold(gemm) / 4 &&
+         out < overflow_threshold(gemm) / 4 && stored < overflow_threshold(at.storage) / 4 &&
+         out < overflow_threshold(at.storage) / 4;
 }
 
 void QuickBlock::average_heads() {

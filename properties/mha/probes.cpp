@@ -14,10 +14,16 @@
 namespace attest::properties::block {
 namespace {
 
+// The bits of sums in `format` that no order of additions rounds: tensor cores keep fewer, and may align terms with one more than theirs.
+int exact_bits(const mha::Contract& contract, Format format) {
+  const std::optional<Mma>& mma = contract.attention.arithmetic.mma;
+  return mma ? std::min({precision(format), mma->frac, fraction_bits(mma->out) + 1}) - 1 : precision(format);
+}
+
 // A sum of products that no order of additions rounds in `format`; nullopt if some order may.
 class ExactSum {
  public:
-  explicit ExactSum(Format format) : format_(format) {}
+  ExactSum(const mha::Contract& contract, Format format) : format_(format), bits_(exact_bits(contract, format)) {}
   void add(double x) {
     if (x == 0) return;
     sum_ += x;
@@ -26,13 +32,14 @@ class ExactSum {
   }
   [[nodiscard]] std::optional<double> value() const {
     if (size_ == 0) return 0;
-    const bool fits = last_ >= min_exponent(format_) && size_ <= std::ldexp(1.0, last_ + precision(format_)) &&
-                      size_ <= largest_finite(format_);
+    const bool fits =
+        last_ >= min_exponent(format_) && size_ <= std::ldexp(1.0, last_ + bits_) && size_ <= largest_finite(format_);
     return fits ? std::optional(sum_) : std::nullopt;
   }
 
  private:
   Format format_;
+  int bits_;
   double sum_ = 0, size_ = 0;
   int last_ = 2000;
 };
@@ -59,7 +66,7 @@ class Expected {
   [[nodiscard]] double head(double exact) const { return round_to(policy_[Stage::output], exact); }
   // Element e from the concatenated heads, as it is stored; nullopt where a sum may be rounded.
   [[nodiscard]] std::optional<double> out(const std::vector<std::optional<double>>& heads, Index e) const {
-    ExactSum sum(block_.contract.gemm);
+    ExactSum sum(block_.contract, block_.contract.gemm);
     for (std::size_t c = 0; c < heads.size(); ++c) {
       const double w = block_.w_out(e, static_cast<Index>(c));
       if (w == 0) continue;
@@ -80,7 +87,7 @@ class Expected {
   }
   [[nodiscard]] std::optional<double> projected(const oracle::Matrix& x, Index token, const oracle::Matrix& w, Index n,
                                                 const std::vector<double>& bias) const {
-    ExactSum sum(block_.contract.gemm);
+    ExactSum sum(block_.contract, block_.contract.gemm);
     for (Index c = 0; c < x.columns(); ++c) sum.add(x(token, c) * w(n, c));
     const double b = bias[static_cast<std::size_t>(n)];
     if (way_.projected != mha::Projected::separate) sum.add(b);
@@ -178,7 +185,7 @@ Verdict compare(const BlockTrial& trial, std::string_view note, const HeadValue&
 Verdict uniform(const BlockTrial& trial) {
   return compare(
       trial, "every score is 0: the mean of the values, projected",
-      [](const Expected& expected, const std::vector<Index>& keys, Index b, Index, Index n) -> std::optional<double> {
+      [&](const Expected& expected, const std::vector<Index>& keys, Index b, Index, Index n) -> std::optional<double> {
         const auto count = static_cast<std::uint64_t>(keys.size());
         if (!std::has_single_bit(count)) return {};
         const Policy& policy = expected.policy();
@@ -189,7 +196,7 @@ Verdict uniform(const BlockTrial& trial) {
             std::ldexp(1.0, std::min(precision(policy[Stage::softmax]), precision(operand))))
           return {};
         if (least < smallest_normal(weights) || least < smallest_normal(operand)) return {};
-        ExactSum sum(policy[Stage::pv]);
+        ExactSum sum(trial.contract, policy[Stage::pv]);
         for (const Index j : keys) {
           const auto v = expected.value(b * expected.tokens() + j, n);
           if (!v || round_to(operand, *v) != *v) return {};
@@ -240,7 +247,7 @@ Verdict selection(const BlockTrial& trial) {
         }
         if (!is_alone(policy, trial.contract.attention.arithmetic, static_cast<double>(keys.size()), largest, *v))
           return {};
-        ExactSum sum(policy[Stage::pv]);
+        ExactSum sum(trial.contract, policy[Stage::pv]);
         sum.add(*v);
         return sum.value();
       });

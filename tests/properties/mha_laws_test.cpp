@@ -11,6 +11,7 @@
 
 #include "kernels/mha/emulated.hpp"
 #include "kernels/mha/registry.hpp"
+#include "oracle/mha/mha.hpp"
 #include "properties/mha/laws.hpp"
 #include "tests/oracle/mha_draw.hpp"
 
@@ -257,6 +258,32 @@ TEST(MhaLaws, HeadsMayBeComputedByTheirPlace) {
         properties::check(law_named("block-head-permutation"), BlockTrial{contract, inputs, out, run});
     EXPECT_EQ(verdict.kind, swapped ? VerdictKind::fail : VerdictKind::pass);
   }
+}
+
+// What tensor cores of few fraction bits may cut is no exact sum: a unit of 8 gives -512 for -511.
+TEST(MhaLaws, UniformJudgesNoSumThatTensorCoresMayCut) {
+  const mha::Inputs inputs = mha::materialise(mha::problem_from_text(
+      "op=mha b=1 l=1 m=1 e=2 heads=2 kv_heads=1 head_dim=2 dtype=f16 self=1 biases=in weights=uniform seed=0 "
+      "edits=x[0,0,0]:0x0p+0;x[0,0,1]:0x0p+0;w_k[0,0]:0x0p+0;w_k[0,1]:0x0p+0;w_k[1,0]:0x0p+0;w_k[1,1]:0x0p+0;"
+      "w_out[0,0]:0x0p+0;w_out[0,2]:0x0p+0;w_out[0,3]:0x0p+0;w_out[1,0]:0x0p+0"));
+  const auto verdict = [&](const char* numbers, double second) {
+    const mha::Contract contract =
+        mha::contract_from_json(nlohmann::json::parse(numbers), mha::policy_from_text("f16-all"));
+    const auto run = [&](const mha::Inputs& of) {
+      Tensor out = mha::make_out(of.problem);
+      oracle::MhaOracle exact(contract, of.call(out));
+      out.set(0, 0, 0, 0, exact.enclosure(0, 0, 0, 0).y);
+      out.set(0, 0, 1, 0, second);
+      return out;
+    };
+    const Tensor out = run(inputs);
+    return properties::check(law_named("block-uniform"), BlockTrial{contract, inputs, out, run}).kind;
+  };
+  const char *cores = R"({"lse_merge":"none","mma":{"block":8,"frac":8,"out":"e8m13","only":true}})",
+             *whole = R"({"lse_merge":"none"})";
+  EXPECT_NE(verdict(cores, -512), VerdictKind::fail);
+  EXPECT_EQ(verdict(whole, -511), VerdictKind::pass);
+  EXPECT_EQ(verdict(whole, -512), VerdictKind::fail);
 }
 
 TEST(MhaLaws, SayWhyTheyDoNotApply) {

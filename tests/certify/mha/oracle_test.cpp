@@ -213,5 +213,26 @@ TEST(MhaCertificate, StandsForWhatNoWayPermits) {
                std::exception);
 }
 
+// A weight of 2^21 is infinite in an operand of f16: nobody knows then what comes out, in the proof nor in the oracle.
+TEST(MhaCertificate, KnowsNoResultOfAFactorThatOperandsDoNotHold) {
+  for (const char* operand : {"f16", "f32"}) {
+    const mha::Contract contract = mha::contract_for(mha::policy_from_text(fmt::format("f64,operand={}", operand)));
+    const mha::Inputs inputs = mha::materialise(mha::problem_from_text(
+        "b=1 l=1 m=1 e=2 heads=1 kv_heads=1 head_dim=1 dtype=f64 biases=none weights=zero seed=0 "
+        "edits=x[0,0,0]:0x1p+0;x[0,0,1]:0x1p+0;w_v[0,0]:0x1p+21;w_v[0,1]:0x1p+0;w_out[0,0]:0x1p+0"));
+    Tensor out = mha::make_out(inputs.problem);
+    oracle::MhaOracle oracle(contract, inputs.call(out));
+    const bool lost = operand == std::string_view("f16");
+    for (std::size_t n = 0; n < oracle::ways_of(contract).size(); ++n) {
+      const oracle::Enclosure enclosure = oracle.enclosure(n, 0, 0, 0);
+      EXPECT_EQ(enclosure.undetermined, lost) << operand;
+      EXPECT_EQ(enclosure.nonfinite_ok, lost) << operand;
+      const auto way = oracle::ways_of(contract)[n];
+      certify::mha::Block proof(contract, inputs, {way.projected, way.heads_rounded}, 0);
+      EXPECT_EQ(static_cast<bool>(proof.element(0, 0, 0).undetermined), lost) << operand;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace attest::certifying
