@@ -39,6 +39,8 @@
 #include "engine/restated.hpp"
 #include "engine/seen_deaths.hpp"
 #include "engine/shrinker.hpp"
+#include "engine/silence.hpp"
+#include "engine/sound.hpp"
 #include "engine/triage.hpp"
 #include "engine/turns.hpp"
 #include "properties/property.hpp"
@@ -59,6 +61,7 @@ constexpr double deaths_period = 1.5, deaths_part = 0.5;  // seconds
 // For so long after one, jobs draw one after the other, so that they do not die of one cause side by side; of a case that takes longer
 // than that, which plans or starts a process, nobody waits for the end. The first of a job starts one.
 constexpr double calm_seconds = 1, device_patience = 0.02, opening_patience = 0.25;
+constexpr double patience_at_the_end = 15;  // what a call may take beyond --time that is given longer than its limit
 constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
 
 class Campaign {
@@ -70,9 +73,8 @@ class Campaign {
         observer_(observer),
         info_(subject.info()),
         op_(op_of(options, info_)),
-        timed_(subject, [this] { return no_more_calls(); }),
-        timed_peer_(peer && options.subject_b ? std::make_unique<Timed>(*peer, [this] { return no_more_calls(); })
-                                              : nullptr),
+        timed_(timed(subject)),
+        timed_peer_(peer && options.subject_b ? std::make_unique<Timed>(timed(*peer)) : nullptr),
         supports_(info_),
         domain_(domain_for(info_, op_, options.policy, options.assume)),
         turns_(options.jobs, device_patience),
@@ -274,7 +276,10 @@ class Campaign {
     const FailureKey key = task.outcome.key();
     const std::uint64_t before = triage_.chosen[to_text(key)];
     if (options_.seconds) task.rank = costs_much(key.kind) ? rank_of_costly(task, 1 + before) : before;
-    shrinker_.submit(std::move(task));
+    if (silence_.follows_an_answer())
+      withheld_.push_back(std::move(task));
+    else
+      shrinker_.submit(std::move(task));
   }
   // After rules or findings changed.
   void order_shrinking() {
@@ -320,6 +325,8 @@ class Campaign {
              (options_.seconds && elapsed() >= *options_.seconds + shrink_grace_seconds);
     };
     drawing_ = false;
+    if (is_lost_) return end_in_silence();
+    release();
     for (ShrinkTask& task : std::exchange(postponed_, {})) {
       task.rank = std::numeric_limits<std::uint64_t>::max();
       shrinker_.submit(std::move(task));
@@ -337,6 +344,21 @@ class Campaign {
     while (shrinker_.busy()) {
       shrinker_.wait(0.1);
       take_results();
+    }
+    tell_unshrunk(std::move(waiting));
+  }
+  // A subject that returns nothing shows nothing either: the first of what failed since is told as it was seen, and the rest is its doing.
+  void end_in_silence() {
+    shrinker_.stop();
+    std::vector<ShrinkTask> waiting = shrinker_.take_waiting([](const ShrinkTask&) { return true; });
+    while (shrinker_.busy()) {
+      shrinker_.wait(0.1);
+      take_results();
+    }
+    if (!withheld_.empty()) {
+      withheld_.front().outcome.presumed = false;
+      waiting.push_back(std::move(withheld_.front()));
+      summary_.unshrunk += withheld_.size() - 1;
     }
     tell_unshrunk(std::move(waiting));
   }
@@ -381,28 +403,35 @@ class Campaign {
   void tell_defects() {
     // Calls alone have a limit from here on: what is thought between them costs them nothing.
     const double left = options_.seconds ? std::max(0.0, *options_.seconds + finishing_seconds - elapsed()) : 0;
+    const bool asks = !is_lost_ && !summary_.interrupted;
     closing_.emplace(options_.seconds ? left + closing_seconds : std::numeric_limits<double>::infinity(),
                      options_.clock);
     last_call_ = std::numeric_limits<double>::infinity();
     std::map<std::string, std::string> buckets;
     for (const auto& [signature, state] : triage_.states) buckets[signature] = state.bucket;
     Inquiry inquiry(stations_[0], op_, *closing_);
-    summary_.defects = cluster(summary_.findings,
-                               summary_.interrupted ? Evidences{table_, buckets} : inquiry.evidences(table_, buckets));
+    summary_.defects =
+        cluster(summary_.findings, asks ? inquiry.evidences(table_, buckets) : Evidences{table_, buckets});
     const auto reproduced = [&](const Problem& at, const std::string& property) {
       return inquiry.reproduced(at, property, options_, limits_);
     };
     const auto calls_of = [&](const Entry& at) { return inquiry.calls_of(at); };
-    if (summary_.interrupted)
-      Known(options_.known_entries, supports_).mark(summary_);
-    else
+    if (asks)
       Known(options_.known_entries, supports_, reproduced, calls_of).mark(summary_);
+    else
+      Known(options_.known_entries, supports_).mark(summary_);
     for (const Defect& defect : summary_.defects) note_predicate(defect);
     for (Defect& defect : summary_.defects)
-      if (!defect.known && !summary_.interrupted)
-        in_time([&] { defect.effective = effective_precision(timed_, summary_, defect); });
+      if (!defect.known && asks) in_time([&] { defect.effective = effective_precision(timed_, summary_, defect); });
     in_time([&] { explain_defects(summary_, stations_[0], limits_, options_); });
     summary_.avoided = avoided(avoidance_, summary_, table_, triage_);
+  }
+  [[nodiscard]] Timed timed(const SubjectFactory& subject) {
+    return {subject, [this] { return no_more_calls(); },
+            [this] {
+              return options_.seconds ? *options_.seconds + patience_at_the_end - elapsed()
+                                      : std::numeric_limits<double>::infinity();
+            }};
   }
   // What is left out where it takes calls for which there is no time.
   void in_time(const std::function<void()>& step) {
@@ -422,6 +451,7 @@ class Campaign {
   [[nodiscard]] bool interrupted() const { return options_.interrupt && options_.interrupt->load(); }
   // Of a subject, so that the end comes in time whatever its calls cost. The first case of a campaign is asked to its end.
   [[nodiscard]] bool no_more_calls() {
+    if (is_lost_) return true;
     if (!has_begun_ || late_asker_ == std::this_thread::get_id()) return false;
     double none = std::numeric_limits<double>::infinity();
     if (interrupted()) interrupted_at_.compare_exchange_strong(none, elapsed());
@@ -440,6 +470,7 @@ class Campaign {
     try {
       const std::vector<std::size_t> laws = run_case(record);
       record.done = true;
+      if (record.outcome.silent) is_lost_ = true;  // none of the others is asked any more
       if (record.outcome.cut_off && record.outcome.key().kind == VerdictKind::timeout) ask_late(record, laws);
     } catch (const OutOfTime&) {  // nothing was seen of it
     } catch (...) {
@@ -453,7 +484,7 @@ class Campaign {
     record.done = false;
     if (interrupted()) return;
     const std::lock_guard one_by_one(late_guard_);
-    if (late_findings_ > 0) return;
+    if (late_findings_ > 0 || is_lost_) return;
     late_asker_ = std::this_thread::get_id();
     try {
       Bench bench = stations_[static_cast<std::size_t>(omp_get_thread_num())].bench();
@@ -465,6 +496,7 @@ class Campaign {
       record.finished = elapsed();
       record.done = true;
       late_findings_ += record.outcome.reported.has_value();
+      if (record.outcome.silent) is_lost_ = true;
     } catch (...) {
       late_asker_ = std::thread::id();
       throw;
@@ -539,15 +571,51 @@ class Campaign {
     summary_.seconds = seconds_before_ + elapsed();
     avoidance_.count(record.row);
     if (time_ends_it()) avoidance_.spend(record.row, record.seconds);
+    const bool in_question = silence_.add(record.number, record.finished, record.outcome);
+    if (!silence_.lasts()) release();
     const bool ends = record.outcome.reported && fail(record, dispatch);
-    table_.add(std::move(record.row));
-    return !ends;
+    if (silence_.follows_an_answer())
+      withheld_rows_.push_back(std::move(record.row));
+    else
+      table_.add(std::move(record.row));
+    return !ends && !(in_question && returns_nothing(record));
+  }
+
+  // Whether the subject returns nothing any more: after a case on which it did not, a fresh instance is asked. What failed meanwhile waits
+  // to be shrunk until something is returned; rows of such cases tell nothing of problems.
+  bool returns_nothing(const CaseRecord& record) {
+    bool returns = false;
+    if (!record.outcome.silent) {
+      try {
+        Station station(timed_, timed_peer(), options_.subject_b.has_value(), settled_);
+        returns = returns_anything(station.bench(), contract_for_problem(info_, options_.policy, record.problem));
+      } catch (const OutOfTime&) {
+        return false;
+      } catch (const Error& error) {
+        if (error.exit() != Exit::no_subject) throw;
+      }
+    }
+    if (returns) {
+      silence_.broken();
+      release();
+      return false;
+    }
+    summary_.silent =
+        fmt::format("no call returned from case {} on, nor does a fresh instance return for the smallest problem: {}",
+                    silence_.first(), silence_.reason());
+    is_lost_ = silence_.follows_an_answer();  // else it is so everywhere, and may be shrunk
+    if (!is_lost_) release();
+    return true;
+  }
+  void release() {
+    for (CaseRow& row : std::exchange(withheld_rows_, {})) table_.add(std::move(row));
+    for (ShrinkTask& task : std::exchange(withheld_, {})) shrinker_.submit(std::move(task));
   }
 
   // A case that was not asked to its end. After an interrupt it and what came later is left to whoever resumes; where time is over what
-  // came later was asked all the same, and counts.
+  // came later was asked all the same, and counts; so it is where nothing returns any more.
   bool pass_over(const CaseRecord& record) {
-    if (interrupted() || !out_of_time()) return false;
+    if (!is_lost_ && (interrupted() || !out_of_time())) return false;
     summary_.cut_off += record.begun;
     return true;
   }
@@ -594,6 +662,7 @@ class Campaign {
     if (folder_) kept([&] { folder_->raw_failure(raw, task); });
     submit(std::move(task));
     if (options_.continue_after_failure) return false;
+    if (silence_.follows_an_answer() && returns_nothing(record)) return true;
     dispatch.hold();
     shrinker_.hold_deaths(false);
     shrinker_.allow(1);
@@ -835,6 +904,10 @@ class Campaign {
   std::shared_mutex rules_;  // of avoidance_: threads that ask go by them while this one counts
   PlansEnded ended_by_;
   SeenDeaths seen_deaths_;
+  Silence silence_{options_.jobs};
+  std::atomic<bool> is_lost_ = false;  // a fresh instance was silent: no call is begun any more
+  std::vector<ShrinkTask> withheld_;   // what failed since the subject last returned anything
+  std::vector<CaseRow> withheld_rows_;
   bool drawing_ = true;
   std::vector<ShrinkTask> postponed_;  // until drawing ends
   std::exception_ptr unwritten_;       // what kept() could not write

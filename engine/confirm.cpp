@@ -60,9 +60,10 @@ class Confirmation {
   // The outcome of a time-out on a fresh instance that is given longer.
   CaseOutcome run_late() {
     if (!fresh()) return std::move(outcome_);
-    CaseOutcome again = ask_alone();
-    again.slow = !again.reported;
-    take(std::move(again));
+    std::optional<CaseOutcome> again = ask_alone();
+    if (!again) return silent();
+    again->slow = !again->reported;
+    take(std::move(*again));
     return std::move(outcome_);
   }
 
@@ -90,9 +91,10 @@ class Confirmation {
         return unshown(before);
       return std::move(outcome_);
     }
-    CaseOutcome again = kind == VerdictKind::timeout ? ask_alone() : ask(laws_);
-    if (!again.reported) return not_of_a_fresh_one(ill, before, std::move(again));
-    take(std::move(again));
+    std::optional<CaseOutcome> again = kind == VerdictKind::timeout ? ask_alone() : ask(laws_);
+    if (!again) return silent();
+    if (!again->reported) return not_of_a_fresh_one(ill, before, std::move(*again));
+    take(std::move(*again));
     bench_.instance->settle(to_text(outcome_.key()));
     narrow();
     return std::move(outcome_);
@@ -131,14 +133,20 @@ class Confirmation {
     if (bench_.peer != nullptr) bench_.peer->wait_longer(times);
   }
   // A time limit may have been passed for the sake of others: of what the instance does once, or of cases beside this one. Or the
-  // problem is large, and the kernel slow.
-  CaseOutcome ask_alone() {
+  // problem is large, and the kernel slow. nullopt where not even the smallest problem comes back.
+  std::optional<CaseOutcome> ask_alone() {
     wait_longer(longer);
-    const auto warm = [&] {
-      warm_up(bench_, contract_);
+    const auto warm = [&]() -> std::optional<CaseOutcome> {
+      if (!warm_up(bench_, contract_)) return std::nullopt;
       return ask(laws_);
     };
     return bench_.quiet ? bench_.quiet->alone(warm) : warm();
+  }
+  // The time-out stands as it was seen.
+  CaseOutcome silent() {
+    outcome_.silent = true;
+    outcome_.before = bench_.instance->before(begin_, most_before);
+    return std::move(outcome_);
   }
   // The verdicts of another check of the case count.
   void take(CaseOutcome other) {

@@ -13,7 +13,7 @@ class PassedOn : public Subject {
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
   std::vector<CallResult> run(std::span<const Call> calls) override { return inner_.run(calls); }
   bool renew() override { return inner_.renew(); }
-  void wait_longer(int times) noexcept override { inner_.wait_longer(times); }
+  void wait_longer(int times, double most) noexcept override { inner_.wait_longer(times, most); }
 
  protected:
   Subject& inner_;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "engine/instance.hpp"
+#include "engine/silence.hpp"
 #include "properties/property.hpp"
 #include "properties/trial.hpp"
 
@@ -145,13 +146,11 @@ std::optional<Ailment> ailment(Bench bench, const Contract& contract) {
   if (ill) ill->whose = whose;
   return ill;
 }
-void warm_up(Bench bench, const Contract& contract) {
+bool warm_up(Bench bench, const Contract& contract) {
   Instance none;
   if (!bench.instance) bench.instance = &none;
-  if (bench.compares) {
-    warm_up(the_peer(bench), contract_of_peer(bench, contract));
-    return warm_up(the_subject(bench), contract);
-  }
+  if (bench.compares)
+    return warm_up(the_peer(bench), contract_of_peer(bench, contract)) && warm_up(the_subject(bench), contract);
   const Format dtype = dtype_of(contract);
   std::optional<Problem> problem = bench.instance->canary(dtype).problem;
   if (!problem) {
@@ -159,7 +158,21 @@ void warm_up(Bench bench, const Contract& contract) {
     if (!canaries.empty()) problem = canaries.front();
   }
   bool answered = false;
-  if (problem) ask(*problem, bench, contract, answered);
+  const std::optional<Ailment> ill = problem ? ask(*problem, bench, contract, answered) : std::nullopt;
+  return !ill || ill->verdict.kind != VerdictKind::timeout;
+}
+
+bool returns_anything(Bench bench, const Contract& contract) {
+  const Op& op = contract.op();
+  if (!renew(bench)) return false;
+  for (const Problem& canary : op.canaries(bench.subject.info(), dtype_of(contract))) {
+    const Contract its = op.contract_beside(canary, bench.subject.info(), contract);
+    const CaseOutcome outcome = check(canary, its, bench, canary_laws(op));
+    if (!is_silent(outcome)) return true;
+    if (outcome.reported && outcome.finding()->verdict.kind == VerdictKind::timeout)
+      return false;  // the others cost as much
+  }
+  return false;
 }
 
 void repeat_calls(std::span<const Asked> calls, Bench bench, const Contract& contract) {

@@ -28,8 +28,12 @@ std::optional<Ailment> ailment(Bench bench, const Contract& contract);
 // Puts a fresh instance in the place of this one. False where the subject cannot be renewed: it is then as it was.
 bool renew(Bench bench);
 
-// A first call on a fresh instance, whatever it gives: what comes once to an instance belongs to no call's time limit.
-void warm_up(Bench bench, const Contract& contract);
+// A first call on a fresh instance, whatever it gives: what comes once to an instance belongs to no call's time limit. False if it does
+// not return in time.
+bool warm_up(Bench bench, const Contract& contract);
+
+// Whether a fresh instance returns anything, right or wrong, of the problems that canaries are chosen from.
+bool returns_anything(Bench bench, const Contract& contract);
 
 // The calls again, in order, whatever they give. `contract`: that of any problem under the same policy.
 void repeat_calls(std::span<const Asked> calls, Bench bench, const Contract& contract);

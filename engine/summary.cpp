@@ -121,6 +121,7 @@ std::string Summary::emptiness() const {
 }
 
 std::string Summary::unjudged() const {
+  if (!silent.empty()) return silent;
   if (std::string empty = emptiness(); !empty.empty()) return empty;
   if (2 * refused > cases)
     return fmt::format(

@@ -155,6 +155,7 @@ ordered_json to_json(const Summary& s, const std::function<std::string(const Fin
   object["seed"] = s.seed;
   object["repeat"] = s.repeat;
   object["interrupted"] = s.interrupted;
+  if (!s.silent.empty()) object["silent"] = s.silent;
   object["earlier_cases"] = s.earlier_cases;
   object["shard"] = s.shard;
   object["assume"] = s.assume;

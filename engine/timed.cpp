@@ -1,5 +1,6 @@
 #include "engine/timed.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "engine/passed_on.hpp"
@@ -9,8 +10,8 @@ namespace {
 
 class TimedSubject final : public PassedOn {
  public:
-  TimedSubject(std::unique_ptr<Subject> inner, const std::function<bool()>& over)
-      : PassedOn(*inner), owned_(std::move(inner)), over_(over) {}
+  TimedSubject(std::unique_ptr<Subject> inner, const std::function<bool()>& over, const std::function<double()>& left)
+      : PassedOn(*inner), owned_(std::move(inner)), over_(over), left_(left) {}
   std::vector<CallResult> run(std::span<const Call> calls) override {
     if (over_()) throw OutOfTime{};
     return PassedOn::run(calls);
@@ -19,10 +20,12 @@ class TimedSubject final : public PassedOn {
     if (over_()) throw OutOfTime{};
     return PassedOn::renew();
   }
+  void wait_longer(int times, double most) noexcept override { PassedOn::wait_longer(times, std::min(most, left_())); }
 
  private:
   std::unique_ptr<Subject> owned_;
   const std::function<bool()>& over_;
+  const std::function<double()>& left_;
 };
 
 }  // namespace
@@ -33,7 +36,7 @@ double machine_seconds() {
 
 std::unique_ptr<Subject> Timed::open() const {
   if (over_()) throw OutOfTime{};
-  return std::make_unique<TimedSubject>(inner_.open(), over_);
+  return std::make_unique<TimedSubject>(inner_.open(), over_, left_);
 }
 
 }  // namespace attest::engine

@@ -47,17 +47,20 @@ class Allowance {
 // In place of a call that is not begun, since time is over. What was under way then is given up.
 struct OutOfTime {};
 
-// Instances that begin no call and no life once `over` says so: they throw OutOfTime. A call that was begun goes on to its end.
+// Instances that begin no call and no life once `over` says so: they throw OutOfTime. A call that was begun goes on to its end; one that is
+// given longer than its limit has no more than the seconds that `left` says.
 class Timed final : public SubjectFactory {
  public:
-  // `inner` must outlive it and its instances; `over` is asked from any thread.
-  Timed(const SubjectFactory& inner, std::function<bool()> over) : inner_(inner), over_(std::move(over)) {}
+  // `inner` must outlive it and its instances; the two are asked from any thread.
+  Timed(const SubjectFactory& inner, std::function<bool()> over, std::function<double()> left)
+      : inner_(inner), over_(std::move(over)), left_(std::move(left)) {}
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return inner_.info(); }
   [[nodiscard]] std::unique_ptr<Subject> open() const override;
 
  private:
   const SubjectFactory& inner_;
   std::function<bool()> over_;
+  std::function<double()> left_;
 };
 
 }  // namespace attest::engine

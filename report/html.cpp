@@ -227,6 +227,8 @@ std::string header_html(const json& record) {
         "<p class=\"warning\">The subject declares no policy: each type is held to its most generous reading.</p>\n";
   if (record.value("interrupted", false))
     text += "<p class=\"warning\">The campaign was interrupted: this is not all.</p>\n";
+  if (const std::string silent = said(record, "silent"); !silent.empty())
+    text += "<p class=\"warning\">The campaign ended early: " + escaped(silent) + "</p>\n";
   if (record.contains("unfinished")) text += "<p class=\"warning\">" + escaped(said(record, "unfinished")) + "</p>\n";
   return text + "</header>\n";
 }

@@ -135,7 +135,9 @@ std::string headline(const Summary& summary) {
                     counted(static_cast<std::size_t>(buckets), "bucket"));
   else if (!summary.findings.empty())
     verdict = "nothing but known failures";
-  if (summary.findings.empty()) {
+  if (!summary.silent.empty()) {
+    verdict += fresh > 0 ? ", and no call returned at the end" : ", until no call returned any more";
+  } else if (summary.findings.empty()) {
     if (const std::string unjudged = summary.unjudged(); !unjudged.empty()) verdict = "nothing judged: " + unjudged;
   } else if (!summary.emptiness().empty()) {
     verdict += "; nothing else was tested";
@@ -155,6 +157,11 @@ std::string summary_text(const Summary& summary) {
   const Summary& s = summary;
   const double drawn = static_cast<double>(s.cases);
   std::string text = headline(s);
+  if (!s.silent.empty())
+    text += fmt::format(
+        "  The campaign ended early: {}\n  If a device is lost, end the processes that hold it or reset it, and start "
+        "again.\n",
+        s.silent);
   text += fmt::format("  {} in {} ({:.0f}/s), seed {}{}{}\n", counted(s.cases, "problem"), duration(s.seconds),
                       s.seconds > 0 ? drawn / s.seconds : 0.0, s.seed, s.policy.empty() ? "" : ", policy " + s.policy,
                       s.interrupted ? ", interrupted" : "");

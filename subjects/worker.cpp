@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/error.hpp"
@@ -77,7 +78,10 @@ class WorkerSubject : public Subject {
     connection_.reset();
     return true;
   }
-  void wait_longer(int times) noexcept override { longer_ = times; }
+  void wait_longer(int times, double most) noexcept override {
+    longer_ = times;
+    most_ = most;
+  }
 
  private:
   void part() {
@@ -89,7 +93,12 @@ class WorkerSubject : public Subject {
   // The limit is for the kernel. What a subject says of plans and of its first call is of an idle machine.
   [[nodiscard]] Patience patience() const {
     const auto busy = [](double ms) { return std::chrono::milliseconds(std::lround(WorkerSource::busy * ms)); };
-    const auto call = longer_ * command_.limits.call + busy(info_.plan_ms);
+    const auto limit = command_.limits.call;
+    const std::chrono::duration<double> wanted = longer_ * limit;
+    const auto call =
+        (wanted.count() <= most_ ? longer_ * limit
+                                 : std::max(2 * limit, std::chrono::milliseconds(std::llround(1000 * most_)))) +
+        busy(info_.plan_ms);
     return {call, call + (info_.warm_up_ms ? busy(*info_.warm_up_ms) : source_->warm_up())};
   }
 
@@ -112,6 +121,7 @@ class WorkerSubject : public Subject {
   std::unique_ptr<WorkerConnection> connection_;  // absent after a death, until the next call
   bool has_leaving_ = false;                      // perhaps: those that were renewed and are about to end
   int trips_ = 0, longer_ = 1;
+  double most_ = std::numeric_limits<double>::infinity();  // seconds
 };
 
 }  // namespace

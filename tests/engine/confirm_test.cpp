@@ -412,7 +412,7 @@ TEST_F(Confirm, WhatAnswersWhenOneWaitsLongerIsSlow) {
         return results;
       }
       bool renew() override { return true; }
-      void wait_longer(int times) noexcept override { times_ = times; }
+      void wait_longer(int times, double /*most*/) noexcept override { times_ = times; }
 
      private:
       std::unique_ptr<Subject> inner_;
