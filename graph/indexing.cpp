@@ -204,7 +204,7 @@ void scatter_blocks(Step& step) {
 
 namespace {
 
-// Where axis coordinate `i` of a padded tensor is read from, of `length` elements; -1 for the constant.
+// The element of `length` that coordinate `i` of a padded axis is read from; -1 for the constant.
 Index source(std::string_view mode, Index i, Index length) {
   if (i >= 0 && i < length) return i;
   if (mode == "edge") return std::clamp<Index>(i, 0, length - 1);

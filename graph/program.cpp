@@ -189,7 +189,7 @@ class Run {
   std::size_t next_;  // number of a node of a body
 };
 
-// Whether a node gives integers or truths, whatever it reads.
+// True of a node that gives integers or truths, whatever it reads.
 bool gives_integers(const Node& node) {
   constexpr std::string_view compares[] = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"};
   if (node.op != "Cast") return std::ranges::find(compares, node.op) != std::end(compares);

@@ -59,7 +59,7 @@ void copy_field(Wire& wire, Writer& out) {
 
 constexpr int deepest_message = 3 * deepest + 3;  // a graph, a node and an attribute for each
 
-// Where the numbers of a tensor lie.
+// The place of a tensor's numbers.
 struct Place {
   std::string name, location;
   std::optional<std::string> offset, length;
@@ -175,7 +175,7 @@ class Weights {
   std::uintmax_t taken_ = 0;
 };
 
-// Whether a message has a tensor that lies outside.
+// True where a message has a tensor that lies outside.
 bool has_any(Message message, Wire from, int depth = 0) {
   if (message == Message::tensor) return place_of(from).outside;
   while (from.next()) {

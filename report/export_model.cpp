@@ -101,6 +101,16 @@ std::size_t constants_of(const graph::Model& model) {
   return all;
 }
 
+// Whether a script has the graph as a file beside it and not in words: many weights, or graphs within it.
+bool lies_in_file(const graph::Model& model) {
+  const auto has_body = [](const graph::Node& node) {
+    return std::ranges::any_of(node.attributes, [](const auto& attribute) {
+      return std::holds_alternative<std::shared_ptr<const graph::Body>>(attribute.second);
+    });
+  };
+  return constants_of(model) > most_constants || std::ranges::any_of(model.nodes, has_body);
+}
+
 std::string feeds_code(const graph::Feeds& feeds) {
   std::vector<std::string> all;
   for (const auto& [name, feed] : feeds) all.push_back(fmt::format("{}: {}", in_quotes(name), array(feed)));
@@ -115,7 +125,7 @@ bool needs_bfloat16(const models::Exhibit& exhibit) {
 // Leaves the bytes of the file in `model`.
 std::string graph_code(const ExportedModel& exported) {
   const graph::Model& model = exported.exhibit.model;
-  if (constants_of(model) > most_constants)
+  if (lies_in_file(model))
     return fmt::format("model = (Path(__file__).parent / {}).read_bytes()\n",
                        in_quotes(exported.file.generic_string()));
   std::vector<std::string> nodes, inputs, outputs, constants;
@@ -227,7 +237,7 @@ std::string python_script(const ExportedModel& exported) {
       "    print(f'{name}[{\", \".join(map(str, at))}] got {one[at]}, expected {where[at]}: {away[at]:.3g} "
       "deviations')\n";
   std::string head = "import numpy as np\n";
-  if (constants_of(exhibit.model) > most_constants)
+  if (lies_in_file(exhibit.model))
     head = "from pathlib import Path\n\n" + head;
   else
     head += "from onnx import TensorProto, helper as h, numpy_helper\n";

@@ -21,7 +21,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
-# What docs/graphs.md section 1 leaves out, by a pattern of the line that tells of it.
+# The reasons for which docs/graphs.md section 1 leaves a case out, by a pattern of the line that tells of it.
 EXCLUDED = {
     "which attest does not evaluate": "a type of elements that is not evaluated",
     r"is no tensor \(a sequence": "sequences and optionals",

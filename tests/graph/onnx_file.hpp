@@ -25,7 +25,7 @@ Attr attr(std::string name, double value);
 Attr attr(std::string name, const char* value);
 Attr attr(std::string name, std::vector<std::int64_t> value);
 Attr attr(std::string name, Array value);
-// In a function: the attribute `of` of the node that calls it.
+// The attribute `of` of the node that calls a function.
 Attr parameter(std::string name, std::string of);
 
 struct FileNode {
@@ -58,7 +58,7 @@ struct FileInput {
   std::vector<Axis> shape;
 };
 
-// Where the numbers of a tensor lie that a file does not hold; the tests write them. An empty text is left out.
+// The place of a tensor's numbers that a file does not hold; the tests write them. An empty text is left out.
 struct Outside {
   std::string location, offset, length;
 };

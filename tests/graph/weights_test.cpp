@@ -64,7 +64,7 @@ TEST_F(Weights, AreReadFromFilesBesideTheModel) {
   const Model model = read();
   EXPECT_EQ(model.constants.at(0).floats, w.floats);
   EXPECT_EQ(std::get<Array>(model.nodes[0].attributes.at("value")).floats, c.floats);
-  // What has none stays byte by byte.
+  // A file without any stays byte by byte.
   File plain = file;
   plain.outside.clear();
   EXPECT_EQ(with_weights(plain.bytes(), folder / "m.onnx"), plain.bytes());
