@@ -232,7 +232,7 @@ std::uint16_t encoded(double x) {
     def test_an_entry_of_a_model_is_shrunk_again(self):
         for file in FOUNDING.iterdir():
             shutil.copy(file, self.cwd)
-        done = self.attest("check", "cross-encoder.onnx", "--on", "leaky.py", "--corpus", "corpus", "--shrink-budget", 1, "--constrain", "size.batch=6 size.length=7")
+        done = self.attest("check", "cross-encoder.onnx", "--on", "leaky.py", "--corpus", "corpus", "--shrink-budget", 1, "--constrain", "size.batch=6,7 size.length=7,9")
         self.assertEqual(done.returncode, 1, done.stdout)
         [entry] = self.cwd.glob("corpus/*/*.json")
         done = self.attest("shrink", entry)
