@@ -62,6 +62,7 @@ void read_in_words_of(const ops::Op& op, const Settings& settings, engine::Campa
 }
 
 void read_domain(const Settings& settings, engine::CampaignOptions& options) {
+  options.sizes = read_sizes(settings);
   if (const ops::Op* op = asked_op(settings)) {
     read_in_words_of(*op, settings, options);
   } else if (const ops::Op* op = ops::find_op(builtin_op(options.subject))) {
@@ -130,6 +131,12 @@ const ops::Op* asked_op(const Settings& settings) {
                                 *name, fmt::join(names, " and ")));
 }
 
+Option sizes_option() {
+  return {"sizes", "small|models|both", "shapes of models (docs/sizes.md), others, or both (both)"};
+}
+
+SizeRegime read_sizes(const Settings& settings) { return sizes_named(settings.text("sizes").value_or("both")); }
+
 std::vector<Option> campaign_options() {
   return {
       policy_option(),
@@ -143,6 +150,7 @@ std::vector<Option> campaign_options() {
        "keep each plan (shape, strides, options, forms) for R problems (what the subject's plan_ms pays for)"},
       {"shard", "I/N|N", "every N-th problem, starting with the I-th; N alone: which one the scheduler says"},
       {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
+      sizes_option(),
       {"known", "PATH", "buckets of that corpus are counted and do not fail the run"},
       {"no-avoid", "", "go on drawing what is understood to fail"},
       {"corpus", "DIR", "where reproducers go"},
@@ -226,7 +234,7 @@ void read_repeat(const Settings& settings, const SubjectInfo& info, const Subjec
 }
 
 void read_problem(const Settings& settings, engine::CampaignOptions& options) {
-  for (const char* key : {"assume", "seed", "seed-fd", "cases", "time", "repeat", "shard", "output", "events"})
+  for (const char* key : {"assume", "sizes", "seed", "seed-fd", "cases", "time", "repeat", "shard", "output", "events"})
     if (settings.text(key) && settings.origin(key).starts_with("--"))
       throw usage_error(fmt::format(
           "{} is for random problems, and --problem is one as it stands: leave one of them out", settings.origin(key)));
@@ -266,7 +274,7 @@ void keep_record(const engine::Summary& summary, const SubjectInfo& info, const 
   const ops::Op& op = engine::op_of(options, info);
   const std::uint64_t problems = std::min(summary.next_case, most_looked_at);
   if (problems > 0) {
-    const auto domain = engine::domain_for(info, op, options.policy, options.assume);
+    const auto domain = engine::domain_for(info, op, options.policy, options.assume, options.sizes);
     record["coverage"] = report::coverage_json(op.coverage(*domain, options.seed, problems));
     record["coverage"]["problems"] = problems;
   }

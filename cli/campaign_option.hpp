@@ -17,6 +17,10 @@ namespace attest::cli {
 // --op; nullptr without it. Throws Error(usage) for an operation that there is not.
 const ops::Op* asked_op(const Settings& settings);
 
+// --sizes, and what it says: both without it. Throws Error(usage).
+Option sizes_option();
+SizeRegime read_sizes(const Settings& settings);
+
 // What every verb that draws problems takes; its laws and its subjects are its own.
 std::vector<Option> campaign_options();
 

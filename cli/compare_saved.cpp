@@ -27,9 +27,9 @@ namespace attest::cli {
 namespace {
 
 // Of random problems, and of no other.
-constexpr const char* stream_options[] = {"seed",   "cases",  "time",    "forever",       "jobs",
-                                          "shard",  "assume", "known",   "no-avoid",      "corpus",
-                                          "output", "events", "problem", "shrink-budget", "repeat"};
+constexpr const char* stream_options[] = {"seed",    "cases",         "time",     "forever", "jobs",   "shard",
+                                          "assume",  "known",         "no-avoid", "corpus",  "output", "events",
+                                          "problem", "shrink-budget", "repeat",   "sizes"};
 
 void refuse_stream_options(const Settings& settings, const std::string& folder) {
   for (const char* key : stream_options)

@@ -91,8 +91,8 @@ models::CampaignOptions options_of(const Settings& settings, const std::string& 
                                    const ExportedProgram& file, bool one_problem) {
   // What a single campaign of the engine knows and this one does not.
   refuse_keys(settings,
-              {"op", "repeat", "shard", "assume", "known", "no-avoid", "no-statistics", "events", "probe-first",
-               "in-process", "seed-fd"},
+              {"op", "repeat", "shard", "assume", "sizes", "known", "no-avoid", "no-statistics", "events",
+               "probe-first", "in-process", "seed-fd"},
               "is not for models (docs/graphs.md)");
   if (one_problem)
     refuse_keys(settings, {"seed", "cases", "time", "laws", "constrain", "output"},

@@ -24,12 +24,14 @@ namespace attest::cli {
 namespace {
 
 std::vector<Option> stats_options() {
-  std::vector<Option> all{policy_option(),
-                          {"op", "OP", "attention, layer_norm or mha (the first that the subject offers)"},
-                          {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
-                          {"seed", "N", "0..2^64-1 (1)"},
-                          {"cases", "N", "problems to draw (100000)"},
-                          {"json", "FILE", "one JSON object; - is stdout"}};
+  std::vector<Option> all{
+      policy_option(),
+      {"op", "OP", "attention, layer_norm or mha (the first that the subject offers)"},
+      {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'; its share of all draws is told"},
+      sizes_option(),
+      {"seed", "N", "0..2^64-1 (1)"},
+      {"cases", "N", "problems to draw (100000)"},
+      {"json", "FILE", "one JSON object; - is stdout"}};
   for (const Option& option : subject_options()) all.push_back(option);
   return all;
 }
@@ -47,18 +49,31 @@ int run_stats(const Settings& settings, const std::string& subject) {
   const std::uint64_t seed = settings.integer("seed", 0, std::numeric_limits<std::uint64_t>::max()).value_or(1);
   const std::uint64_t cases = settings.integer("cases", 1, 1'000'000'000).value_or(100'000);
 
-  const auto domain = engine::domain_for(factory->info(), op, policy, assume);
+  const SizeRegime sizes = read_sizes(settings);
+  const auto domain = engine::domain_for(factory->info(), op, policy, assume, sizes);
   const Coverage coverage = op.coverage(*domain, seed, cases);
+  const auto holding = [&] {
+    const auto whole = engine::domain_for(factory->info(), op, policy, std::nullopt, sizes);
+    const engine::Assumption about = assume->about(ops::Supports(factory->info()).forms());
+    std::uint64_t count = 0;
+    for (std::uint64_t n = 0; n < cases; ++n) count += about.holds(whole->draw(seed, n, 1).problem) ? 1 : 0;
+    return count;
+  };
+  const std::optional<std::uint64_t> held = assume ? std::optional(holding()) : std::nullopt;
   if (json) {
     nlohmann::ordered_json object{
         {"format", 1}, {"verb", "stats"}, {"subject", subject}, {"seed", seed}, {"cases", cases}};
+    if (held) object["held"] = *held;
     object.update(report::coverage_json(coverage));
     write_json(*json, object);
     if (json->is_stdout()) return 0;
   }
   std::cout << fmt::format("What is drawn for {}: {}, seed {}", subject, report::counted(cases, "problem"), seed);
   if (const auto text = settings.text("policy")) std::cout << fmt::format(", policy {}", *text);
-  if (assume) std::cout << fmt::format(", assuming {}", assume->text());
+  if (assume)
+    std::cout << fmt::format(", assuming {}\nIt holds of {} of {} drawn without it ({:.2f} %)", assume->text(), *held,
+                             report::counted(cases, "problem"),
+                             100 * static_cast<double>(*held) / static_cast<double>(cases));
   std::cout << fmt::format("\n{}", report::coverage_text(coverage));
   return 0;
 }

@@ -76,7 +76,7 @@ class Campaign {
         timed_(timed(subject)),
         timed_peer_(peer && options.subject_b ? std::make_unique<Timed>(timed(*peer)) : nullptr),
         supports_(info_),
-        domain_(domain_for(info_, op_, options.policy, options.assume)),
+        domain_(domain_for(info_, op_, options.policy, options.assume, options.sizes)),
         turns_(options.jobs, device_patience),
         table_(supports_),
         avoidance_(supports_, options.seed, options.avoid, options.avoid && options.shard.count == 1),
@@ -93,7 +93,7 @@ class Campaign {
     summary_ = begun(options, info_, options.subject_b ? peer->info() : info_);
     if (options.assume) {
       summary_.assume = options.assume->text();
-      summary_.given_up = given_up(info_, op_, options.policy, *options.assume);
+      summary_.given_up = given_up(info_, op_, options.policy, *options.assume, options.sizes);
     }
     if (options.shard.count > 1) summary_.shard = fmt::format("{}/{}", options.shard.index, options.shard.count);
   }

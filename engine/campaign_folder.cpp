@@ -54,6 +54,7 @@ ordered_json identity(const CampaignOptions& options, const SubjectInfo& info, c
   object["laws"] = options.laws.further ? ordered_json(*options.laws.further) : ordered_json("all");
   object["property"] = options.laws.property_glob;
   object["assume"] = options.assume ? options.assume->text() : "";
+  if (options.sizes != SizeRegime::both) object["sizes"] = sizes_names[static_cast<std::size_t>(options.sizes)];
   if (!options.laws.statistics) object["statistics"] = false;
   object["shard"] = fmt::format("{}/{}", options.shard.index, options.shard.count);
   object["avoid"] = options.avoid;
@@ -89,6 +90,7 @@ CampaignOptions campaign_in(const fs::path& folder) {
     options.laws.property_glob = object.at("property").get<std::string>();
     options.laws.statistics = object.value("statistics", true);
     if (const auto text = object.at("assume").get<std::string>(); !text.empty()) options.assume.emplace(text, op);
+    options.sizes = sizes_named(object.value("sizes", "both"));
     options.avoid = object.at("avoid").get<bool>();
     const auto shard = object.at("shard").get<std::string>();
     const std::size_t slash = shard.find('/');

@@ -89,11 +89,12 @@ Contract contract_for_problem(const SubjectInfo& info, const std::optional<Polic
 }
 
 std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy,
-                                   const std::optional<Assumption>& assume) {
+                                   const std::optional<Assumption>& assume, SizeRegime sizes) {
   std::vector<Format> dtypes = storage_formats(info, op, policy);
   const Supports supports = info;
   if (!assume) {
     std::unique_ptr<Domain> domain = op.domain(supports, std::move(dtypes));
+    domain->draw_sizes(sizes);
     apply_drawn(*domain, op, supports);
     return domain;
   }
@@ -101,6 +102,7 @@ std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const 
   // Of all first: what is wrong with the subject is said before what is wrong with the assumption.
   std::unique_ptr<Domain> domain = op.domain(supports, dtypes);
   domain = op.domain(supports, narrowed(std::move(dtypes), info, about_subject));
+  domain->draw_sizes(sizes);
   apply_drawn(*domain, op, supports);
   narrow(*domain, about_subject);
   const auto [least, most] = about_subject.work();
@@ -111,9 +113,10 @@ std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const 
   return domain;
 }
 
-double given_up(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy, const Assumption& assume) {
+double given_up(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy, const Assumption& assume,
+                SizeRegime sizes) {
   constexpr std::uint64_t draws = 1000;
-  const std::unique_ptr<Domain> whole = domain_for(info, op, policy, std::nullopt);
+  const std::unique_ptr<Domain> whole = domain_for(info, op, policy, std::nullopt, sizes);
   const Assumption about_subject = assume.about(Supports(info).forms());
   std::uint64_t outside = 0;
   for (std::uint64_t i = 0; i < draws; ++i) outside += !about_subject.holds(whole->draw(0, i, 1).problem);

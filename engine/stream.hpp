@@ -28,9 +28,10 @@ Contract contract_for_problem(const SubjectInfo& info, const std::optional<Polic
 // bounds of an assumption narrow the domain, the rest of it turns draws away.
 // Throws Error(usage) if nothing is left, or if the subject does not offer the policy's storage format.
 std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy,
-                                   const std::optional<Assumption>& assume);
+                                   const std::optional<Assumption>& assume, SizeRegime sizes = SizeRegime::both);
 
 // The share of a subject's whole domain that an assumption gives up, in [0, 1]: over a thousand of its problems.
-double given_up(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy, const Assumption& assume);
+double given_up(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy, const Assumption& assume,
+                SizeRegime sizes = SizeRegime::both);
 
 }  // namespace attest::engine

@@ -8,6 +8,7 @@
 
 #include "core/field.hpp"
 #include "core/subject.hpp"
+#include "generators/models.hpp"
 
 namespace attest {
 
@@ -72,6 +73,10 @@ class Domain {
     return least_work_ <= work && work <= most_work_;
   }
 
+  // Whether shapes are those of models; SizeRegime::both at first.
+  void draw_sizes(SizeRegime sizes) noexcept { sizes_ = sizes; }
+  [[nodiscard]] SizeRegime sizes() const noexcept { return sizes_; }
+
   // What a drawn field may be: range<&Problem::keep>(). Dimensions include 0 only where the subject's smallest is 0.
   [[nodiscard]] const Range& range(const Field& field) const noexcept { return ranges_[position(field)]; }
   template <auto Member>
@@ -109,10 +114,10 @@ class Domain {
 
   Supports supports_;
   std::vector<Format> dtypes_;
-  std::vector<Range> ranges_;     // by the position of the field
+  std::vector<Range> ranges_;  // by the position of the field
   std::array<Widths, format_count> widths_;
   std::array<std::uint32_t, format_count> allowed_{};  // layouts, by bit
-  std::vector<FormOffer> forms_;  // what is left of those that the subject has
+  std::vector<FormOffer> forms_;                       // what is left of those that the subject has
   struct Says {
     std::string form, value;
     std::function<bool(const Problem&)> says;
@@ -120,6 +125,7 @@ class Domain {
   std::vector<Says> where_;
   std::vector<std::function<bool(const Problem&)>> predicates_;
   std::function<bool(const Problem&)> of_shape_;
+  SizeRegime sizes_ = SizeRegime::both;
   double least_work_ = 0, most_work_ = std::numeric_limits<double>::infinity();
 };
 

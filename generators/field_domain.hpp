@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/field.hpp"
 #include "generators/domain.hpp"
+#include "generators/models.hpp"
 
 namespace attest {
 
@@ -38,6 +39,10 @@ class FieldDomain {
   [[nodiscard]] bool accepts(const P& problem) const {
     return std::ranges::all_of(predicates_, [&](const auto& holds) { return holds(problem); });
   }
+
+  // Whether shapes are those of models; SizeRegime::both at first.
+  void draw_sizes(SizeRegime sizes) noexcept { sizes_ = sizes; }
+  [[nodiscard]] SizeRegime sizes() const noexcept { return sizes_; }
 
   // What a drawn field may be.
   [[nodiscard]] const Range& range(const Field& field) const noexcept {
@@ -86,6 +91,7 @@ class FieldDomain {
   S supports_;
   std::vector<Format> dtypes_;
   std::vector<Range> ranges_;  // by the position of the field
+  SizeRegime sizes_ = SizeRegime::both;
   std::vector<std::function<bool(const P&)>> predicates_;
 };
 

@@ -5,12 +5,15 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "core/error.hpp"
 #include "generators/edges.hpp"
+#include "generators/models.hpp"
 
 namespace attest {
 namespace {
@@ -37,6 +40,12 @@ constexpr Index most_usual_work = Index{1} << 16;
 // Octaves of the work of problems of production, and of those with one query and long rows, four heads 64 wide and up.
 constexpr Index production_octaves[] = {13, 17}, long_production_octaves[] = {17, 20};
 constexpr auto production_widths = std::to_array<Index>({64, 80, 96, 128, 256});
+// The multiply-adds that a model's call may have, at least: one head of 64 queries, 64 keys and a width of 64 has so many.
+constexpr Index least_model_work = Index{1} << 19;
+// What an element of keys or values costs beside its products, drawn, copied and read again, in multiply-adds.
+constexpr Index work_of_a_key_element = 4;
+// Queries of one chunk of a prefill, and of a step that checks several drafted tokens.
+constexpr auto chunks = std::to_array<Index>({2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096});
 // What a kernel may count in 16 bits.
 constexpr Index most_counted = 65535;
 // Elements that one problem may hold, masks along every axis included: 2^27 bytes of f64 with gaps, and a GiB with all the
@@ -79,10 +88,13 @@ Index draw_work(Source& source, Index smallest, int size) {
 // Draws the dimensions of one problem in turn; those not drawn yet are at their smallest.
 class Shape {
  public:
-  Shape(Problem& problem, const Domain& domain, Source& source, int size) : problem_(problem), source_(source) {
-    const Domain::Widths& widths = domain.widths(problem.dtype);
-    const Range d = positive(widths.d), dv = positive(widths.dv), both = intersect(d, dv);
-    one_width_ = domain.supports().dv_equals_d || (!both.empty() && source.chance(3, 4));
+  Shape(Problem& problem, const Domain& domain, Source& source, int size)
+      : problem_(problem),
+        source_(source),
+        widths_{positive(domain.widths(problem.dtype).d), positive(domain.widths(problem.dtype).dv)},
+        one_width_only_(domain.supports().dv_equals_d) {
+    const Range d = widths_.d, dv = widths_.dv, both = intersect(d, dv);
+    one_width_ = one_width_only_ || (!both.empty() && source.chance(3, 4));
     dims_ = {{dimension<&Problem::lk>(positive(domain.range<&Problem::lk>())),
               dimension<&Problem::lq>(positive(domain.range<&Problem::lq>())),
               dimension<&Problem::b>(positive(domain.range<&Problem::b>())),
@@ -149,6 +161,29 @@ class Shape {
     return true;
   }
 
+  // The heads of a model and the lengths of a call that serves it; of its heads, and of requests beside, as many as the work
+  // leaves. False if the domain has no such shape.
+  bool draw_model(bool gqa, Range key_heads) {
+    const std::span<const ModelHeads> models = model_heads();
+    const Index count = std::ssize(models), first = source_.below(count);
+    for (Index n = 0; n < count; ++n) {
+      const ModelHeads& model = models[static_cast<std::size_t>((first + n) % count)];
+      if (!widths_.d.contains(model.d) || !widths_.dv.contains(model.dv)) continue;
+      if (one_width_only_ && model.d != model.dv) continue;
+      const Problem before = problem_;
+      const bool one_width_before = one_width_;
+      one_width_ = model.d == model.dv;
+      draw_call_of(model, gqa, key_heads);
+      if (elements_of<Wide>(problem_) <= most_elements) return true;
+      // The least that the subject takes is past what a call may hold.
+      problem_ = before;
+      one_width_ = one_width_before;
+      group_.reset();
+      break;
+    }
+    return false;
+  }
+
   // One of 65,535..65,537 in heads or batch. False if the domain has no such problem.
   bool draw_crowd() {
     const Dimension& crowded = source_.chance(2, 3) ? heads() : batch();
@@ -166,6 +201,45 @@ class Shape {
   [[nodiscard]] const Dimension& heads() const { return dims_[3]; }
   [[nodiscard]] const Dimension& width_of_keys() const { return dims_[4]; }
   [[nodiscard]] const Dimension& width_of_values() const { return dims_[5]; }
+
+  void draw_call_of(const ModelHeads& model, bool gqa, Range key_heads) {
+    work_ = draw_model_work(source_, least_model_work, 5);
+    const Index off = source_.chance(1, 16) ? source_.between(-1, 1) : 0;
+    const bool may_be_off = widths_.d.contains(model.d + off) && widths_.dv.contains(model.dv + off);
+    set(width_of_keys(), may_be_off ? model.d + off : model.d);
+    set(width_of_values(), may_be_off ? model.dv + off : model.dv);
+    const Index crowd = source_.chance(1, 4) ? source_.pick(serving_batches) : 1;
+    draw_lengths(model, crowd);
+    const Index of_a_head = problem_.lk * row() * std::max(problem_.lq, work_of_a_key_element),
+                most_samples = std::clamp<Index>(work_ / of_a_head, 1, crowd);
+    set(batch(), batch().range.floor(*std::prev(std::ranges::upper_bound(serving_batches, most_samples))));
+    // Whole groups where there is room for one, fewer key/value heads where their elements are many.
+    const Index of_keys = std::max<Index>(work_ / work_of_a_key_element / (problem_.b * problem_.lk * row()), 1),
+                room = cap<Index>(heads()), members = gqa ? std::min(model.heads / model.kv_heads, room) : 1,
+                most = std::min({model.heads / members, room / members, of_keys}),
+                groups = std::max<Index>(most - (source_.chance(1, 16) ? 1 : 0), 1), count = members * groups;
+    set(heads(), heads().range.floor(count));
+    if (gqa && problem_.hq == count && key_heads.contains(groups)) group_ = members;
+  }
+
+  // Prefill, a step of decoding, or a chunk of queries against the keys of those before.
+  void draw_lengths(const ModelHeads& model, Index samples) {
+    const Index kind = source_.below(10), room = work_ / (samples * row()), room_of_keys = room / work_of_a_key_element;
+    const bool prefill = kind < 5, decode = kind >= 5 && kind < 9 && lq().range.contains(1),
+               fixed = model.keys > 0 && model.keys <= room_of_keys && source_.chance(1, 2);
+    const auto side = static_cast<Index>(std::sqrt(static_cast<double>(room)));
+    const Index keys = fixed     ? model.keys + (source_.chance(1, 8) ? source_.between(-1, 1) : 0)
+                       : prefill ? draw_size(source_, prefill_lengths(), side)
+                                 : draw_size(source_, samples > 1 ? paged_lengths() : cached_lengths(), room_of_keys);
+    const Index queries = std::max<Index>(room / keys, 1);
+    set(lk(), lk().range.floor(keys));
+    set(lq(), lq().range.floor(decode                 ? 1
+                               : !prefill             ? draw_size(source_, chunks, queries)
+                               : fixed                ? std::min(model.queries, queries)
+                               : source_.chance(1, 8) ? keys - 1
+                                                      : keys));
+  }
+  [[nodiscard]] Index row() const { return problem_.d + problem_.dv; }
 
   // Everything else at its smallest, but for one dimension in half of the problems.
   bool crowd(const Dimension& crowded, Index size) {
@@ -230,6 +304,8 @@ class Shape {
 
   Problem& problem_;
   Source& source_;
+  Domain::Widths widths_;
+  bool one_width_only_;
   Index work_ = 0;
   std::optional<Index> group_;
   std::array<Dimension, 6> dims_;
@@ -277,18 +353,22 @@ void draw_empty(Problem& problem, const Domain& domain, bool one_width, Source& 
 
 bool draw_shape(Problem& problem, const Domain& domain, Source& source, int size, bool large_batch) {
   const Range key_heads = domain.range<&Problem::hkv>();
-  const bool gqa = domain.supports().gqa;
+  const bool gqa = domain.supports().gqa, only_models = domain.sizes() == SizeRegime::models;
   Shape shape(problem, domain, source, size);
-  const bool crowd = source.chance(1, 1500) && size >= 100, production = source.chance(1, 40) && size >= 100;
-  if (!(large_batch && shape.draw_large_batch()) && !(crowd && shape.draw_crowd()) &&
-      !(production && shape.draw_production(gqa, key_heads))) {
+  const bool crowd = source.chance(1, 1500) && size >= 100, production = source.chance(1, 40) && size >= 100,
+             model = (source.chance(1, shapes_per_model) && size >= 100 && domain.sizes() == SizeRegime::both) ||
+                     only_models;
+  const bool crowded = !only_models && ((large_batch && shape.draw_large_batch()) || (crowd && shape.draw_crowd()));
+  const bool of_model = !crowded && model && shape.draw_model(gqa, key_heads);
+  if (only_models && !of_model) throw usage_error("--sizes models: the subject takes no shape of a model");
+  if (!crowded && !of_model && !(production && shape.draw_production(gqa, key_heads))) {
     if (!domain.may_accept_work(shape.most_work())) return false;
     shape.draw();
   }
   problem.hkv = !gqa            ? problem.hq
                 : shape.group() ? problem.hq / *shape.group()
                                 : draw_key_heads(problem.hq, key_heads, source);
-  if (!large_batch) draw_empty(problem, domain, domain.supports().dv_equals_d, source);
+  if (!large_batch && !of_model) draw_empty(problem, domain, domain.supports().dv_equals_d, source);
   return true;
 }
 

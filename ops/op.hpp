@@ -17,6 +17,7 @@
 #include "core/documents.hpp"
 #include "core/subject.hpp"
 #include "core/verdict.hpp"
+#include "generators/models.hpp"
 #include "ops/exchange.hpp"
 #include "ops/field.hpp"
 #include "ops/grading.hpp"
@@ -56,6 +57,8 @@ class Domain {
   virtual void narrow(std::string_view field, Index lo, Index hi) = 0;
   // Keeps those values of a form for which `keeps` holds. Throws Error(usage) if there is no such form, or if none is left.
   virtual void narrow_form(std::string_view form, const std::function<bool(std::string_view)>& keeps) = 0;
+  // Whether shapes are those of models; SizeRegime::both at first. An operation without such shapes draws its own.
+  virtual void draw_sizes(SizeRegime /*sizes*/) {}
   // Whether its problems are said in forms.
   [[nodiscard]] virtual bool has_forms() const noexcept { return false; }
   // Draws that value of a form only where `says` holds.

@@ -10,6 +10,7 @@
 #include "generators/accepted.hpp"
 #include "generators/edges.hpp"
 #include "generators/layer_norm/domain.hpp"
+#include "generators/models.hpp"
 #include "generators/source.hpp"
 #include "generators/weighted.hpp"
 
@@ -22,6 +23,9 @@ enum : std::uint64_t { shape_stream = 11, rest_stream = 12, rows_stream = 13 };
 constexpr std::uint64_t shapes_per_many_rows = 500;
 constexpr Index many_rows = 65'536;
 constexpr Index most_judged_elements = Index{1} << 18;
+// Elements of a norm of a model, at least what they are drawn up from: four rows of the widest; tokens of one call.
+constexpr Index least_model_elements = Index{1} << 16;
+constexpr auto model_rows = std::to_array<Index>({1, 2, 8, 16, 17, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192});
 
 const Field& field(std::string_view name) { return *find_field(name); }
 
@@ -39,11 +43,20 @@ void draw_shape(Problem& p, const Domain& domain, Source& source, bool many) {
   widths.multiple = std::lcm(std::max<Index>(widths.multiple, 1), row_step(domain.supports().alignment, p.dtype));
   if (widths.empty() || widths.floor(widths.hi) < 1)
     throw usage_error("what the subject supports of layer_norm leaves no value of hidden");
-  if (many && rows.hi > many_rows) {
+  if (many && rows.hi > many_rows && domain.sizes() != SizeRegime::models) {
     p.rows = rows.floor(many_rows + source.below(3));
     p.hidden = std::max(widths.floor(1 + source.below(2)), widths.multiple);
     return;
   }
+  const bool only_models = domain.sizes() == SizeRegime::models,
+             model = only_models || (source.chance(1, shapes_per_model) && domain.sizes() == SizeRegime::both);
+  if (model && widths.hi >= model_widths().front()) {
+    const Index work = draw_model_work(source, least_model_elements, 7);
+    p.hidden = clipped(draw_size(source, model_widths(), std::min(work, widths.hi)), widths);
+    p.rows = clipped(draw_size(source, model_rows, work / p.hidden), rows);
+    return;
+  }
+  if (only_models) throw usage_error("--sizes models: the subject takes no shape of a model");
   const Index dice = source.below(1000);
   const Index most = dice == 0 ? Index{1} << 24 : dice < 100 ? Index{1} << 20 : Index{1} << 16;
   const Index work = source.log_uniform(most);

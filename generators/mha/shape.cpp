@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
+#include <span>
 
 #include "core/error.hpp"
 #include "core/supports.hpp"
 #include "generators/edges.hpp"
+#include "generators/models.hpp"
 #include "generators/weighted.hpp"
 
 namespace attest::mha {
@@ -14,7 +17,14 @@ namespace {
 
 constexpr Index least_octave = 3;
 constexpr int most_tries = 1000;
-constexpr Index most_production_work = Index{1} << 23;
+// Multiply-adds of a model's block, at least what they are drawn up from, and at most.
+constexpr Index least_model_work = Index{1} << 21, most_model_work = Index{1} << 27;
+// One shape in so many is a model's, and of these two in seven are long, of heads that are no wider than this.
+constexpr Index blocks_per_model = 20, most_long_head = 64;
+constexpr auto block_lengths = std::to_array<Index>({128, 196, 197, 256, 257, 512, 577, 729});
+constexpr auto long_block_lengths = std::to_array<Index>({1024, 1500, 2048});
+constexpr auto longest_block_lengths = std::to_array<Index>({4096, 5184});
+constexpr auto memory_lengths = std::to_array<Index>({16, 32, 64, 77});
 // Elements that one tensor of a problem may have: 2^27 bytes of f64 with gaps.
 constexpr Index most_elements = Index{1} << 23;
 
@@ -31,13 +41,16 @@ class Shape {
     for (int tries = 0; tries < most_tries; ++tries) {
       p_.self = weighted(source_, find_field("self")->weights, domain_.range("self")) != 0;
       const Index octaves = draw_octaves();
-      const bool production = source_.chance(1, 32);
-      production ? draw_production() : draw_parts(octaves);
+      const bool small = domain_.sizes() == SizeRegime::small,
+                 model = (!small && source_.chance(1, blocks_per_model)) || domain_.sizes() == SizeRegime::models;
+      if (!model || !draw_model()) draw_parts(octaves);
       // Edges and groups of heads go beyond what was shared out.
-      const Index most = production ? most_production_work : Index{16} << octaves;
+      const Index most = model ? most_model_work : Index{16} << octaves;
       for (int halvings = 0; too_much(most) && halvings < 64; ++halvings) halve();
       if (fits()) return;
     }
+    if (domain_.sizes() == SizeRegime::models)
+      throw usage_error("--sizes models: the subject takes no shape of a model");
     // Dice that never fit: the least of everything.
     least();
     if (!fits()) throw usage_error("what the subject supports of mha leaves no shape");
@@ -71,16 +84,37 @@ class Shape {
     set_tokens(of(tokens, caps[tokens]), caps[tokens]);
   }
 
-  // Widths and numbers of heads of models in use.
-  void draw_production() {
-    constexpr std::array<Index, 5> widths{64, 128, 256, 512, 768};
-    constexpr std::array<Index, 3> head_widths{32, 64, 128};
-    const Index d = source_.pick(head_widths);
-    p_.e = range(width).floor(std::max(source_.pick(widths), d));
-    set_heads(range(head).floor(d), std::max<Index>(p_.e / d, 1));
-    if (domain_.supports().heads_fill_e) p_.e = p_.q_width();
-    p_.b = of(samples, 4);
-    set_tokens(of(tokens, 64), 64);
+  // Heads of a model, as many as the work leaves, all of the width, and its tokens; long ones mostly beside a short memory. False if the
+  // domain has the heads of no model.
+  bool draw_model() {
+    const std::span<const ModelHeads> models = model_heads();
+    const bool is_long = source_.chance(2, 7), longest = is_long && source_.chance(1, 8);
+    const ModelHeads* model = nullptr;
+    do model = &models[static_cast<std::size_t>(source_.below(std::ssize(models)))];
+    while (is_long && model->d > most_long_head);
+    const Index d = model->d, work = draw_model_work(source_, least_model_work, 5);
+    if (d != model->dv || !range(head).contains(d)) return false;
+    if (is_long && domain_.range("self").lo == 0) p_.self = false;
+    const Index of_pairs = work / (2 * d), side = static_cast<Index>(std::sqrt(static_cast<double>(of_pairs)));
+    p_.b = range(samples).floor(1);
+    p_.m = draw_size(source_, memory_lengths, is_long ? memory_lengths.front() : memory_lengths.back());
+    const Index length = longest   ? draw_size(source_, longest_block_lengths, longest_block_lengths.back())
+                         : is_long ? draw_size(source_, long_block_lengths, long_block_lengths.back())
+                                   : draw_size(source_, block_lengths, p_.self ? side : of_pairs / (d + p_.m));
+    p_.l = domain_.range("l").floor(length);
+    p_.m = range(tokens).floor(p_.self ? p_.l : p_.m);
+    for (Index count = model->kv_heads;; count /= 2) {
+      p_.head_dim = d;
+      p_.kv_heads = domain_.range("kv_heads").floor(count);
+      p_.heads = p_.kv_heads * (domain_.supports().gqa ? std::min<Index>(model->heads / model->kv_heads, 8) : 1);
+      p_.e = range(width).floor(p_.q_width());
+      if (p_.multiply_adds() <= work || count <= 1) break;
+    }
+    if (p_.multiply_adds() > work && domain_.range("heads").contains(p_.kv_heads)) {
+      p_.heads = p_.kv_heads;
+      p_.e = range(width).floor(p_.q_width());
+    }
+    return true;
   }
 
   // So many query heads, or nearly, of which groups share a key/value head.
