@@ -17,7 +17,7 @@ namespace attest::cli {
 // --op; nullptr without it. Throws Error(usage) for an operation that there is not.
 const ops::Op* asked_op(const Settings& settings);
 
-// --sizes, and what it says: both without it. Throws Error(usage).
+// --sizes, and the regime that it says: `both` without it. Throws Error(usage).
 Option sizes_option();
 SizeRegime read_sizes(const Settings& settings);
 

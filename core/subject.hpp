@@ -97,8 +97,8 @@ class Subject {
   // Ends this instance and puts a fresh one in its place, in which nothing is left of any call. What that costs is no part
   // of the next call's time limit. False where it cannot be done.
   virtual bool renew() { return false; }
-  // From now on a call may take `times` (>= 1) as long as its limit allows, where it has one; 1 is as it began. Where that is more than `most`
-  // seconds it is those, but no less than twice the limit.
+  // Lets each later call take `times` (>= 1) as long as its limit allows, where it has one; 1 is as it began. A time of more than `most` seconds
+  // is cut to those, but never below twice the limit.
   virtual void wait_longer(int /*times*/, double /*most*/ = std::numeric_limits<double>::infinity()) noexcept {}
 };
 

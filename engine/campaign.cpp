@@ -61,7 +61,7 @@ constexpr double deaths_period = 1.5, deaths_part = 0.5;  // seconds
 // For so long after one, jobs draw one after the other, so that they do not die of one cause side by side; of a case that takes longer
 // than that, which plans or starts a process, nobody waits for the end. The first of a job starts one.
 constexpr double calm_seconds = 1, device_patience = 0.02, opening_patience = 0.25;
-constexpr double patience_at_the_end = 15;  // what a call may take beyond --time that is given longer than its limit
+constexpr double patience_at_the_end = 15;  // seconds past --time for a call that is given longer than its limit
 constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
 
 class Campaign {
@@ -470,7 +470,7 @@ class Campaign {
     try {
       const std::vector<std::size_t> laws = run_case(record);
       record.done = true;
-      if (record.outcome.silent) is_lost_ = true;  // none of the others is asked any more
+      if (record.outcome.silent) is_lost_ = true;  // no other case is asked any more
       if (record.outcome.cut_off && record.outcome.key().kind == VerdictKind::timeout) ask_late(record, laws);
     } catch (const OutOfTime&) {  // nothing was seen of it
     } catch (...) {
@@ -581,7 +581,7 @@ class Campaign {
     return !ends && !(in_question && returns_nothing(record));
   }
 
-  // Whether the subject returns nothing any more: after a case on which it did not, a fresh instance is asked. What failed meanwhile waits
+  // Tells if the subject returns nothing any more: a fresh instance is asked after a case on which it did not. Failures meanwhile wait
   // to be shrunk until something is returned; rows of such cases tell nothing of problems.
   bool returns_nothing(const CaseRecord& record) {
     bool returns = false;
@@ -603,7 +603,7 @@ class Campaign {
     summary_.silent =
         fmt::format("no call returned from case {} on, nor does a fresh instance return for the smallest problem: {}",
                     silence_.first(), silence_.reason());
-    is_lost_ = silence_.follows_an_answer();  // else it is so everywhere, and may be shrunk
+    is_lost_ = silence_.follows_an_answer();  // a failure that follows none may be shrunk
     if (!is_lost_) release();
     return true;
   }
@@ -613,7 +613,7 @@ class Campaign {
   }
 
   // A case that was not asked to its end. After an interrupt it and what came later is left to whoever resumes; where time is over what
-  // came later was asked all the same, and counts; so it is where nothing returns any more.
+  // came later was asked all the same, and counts; the same holds where nothing returns any more.
   bool pass_over(const CaseRecord& record) {
     if (!is_lost_ && (interrupted() || !out_of_time())) return false;
     summary_.cut_off += record.begun;
@@ -906,7 +906,7 @@ class Campaign {
   SeenDeaths seen_deaths_;
   Silence silence_{options_.jobs};
   std::atomic<bool> is_lost_ = false;  // a fresh instance was silent: no call is begun any more
-  std::vector<ShrinkTask> withheld_;   // what failed since the subject last returned anything
+  std::vector<ShrinkTask> withheld_;   // failures since the subject last returned anything
   std::vector<CaseRow> withheld_rows_;
   bool drawing_ = true;
   std::vector<ShrinkTask> postponed_;  // until drawing ends

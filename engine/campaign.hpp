@@ -41,7 +41,7 @@ struct CampaignOptions {
   std::string policy_text;                              // as given
   std::vector<std::pair<Format, std::string>> assumed;  // policies that were seen, of a subject that declares none
   std::optional<Assumption> assume;
-  SizeRegime sizes = SizeRegime::both;     // whether shapes are those of models
+  SizeRegime sizes = SizeRegime::both;     // the choice between small shapes and those of models
   std::set<std::string> known;             // buckets that are counted and do not fail the run
   std::vector<KnownDefect> known_defects;  // what they come down to, as earlier campaigns learned it
   std::vector<Entry>

@@ -94,7 +94,7 @@ struct CaseOutcome {
       false;  // a death or an error seen once, which a settled condition explains (avoid.hpp): counted, and no more
   bool cut_off = false;  // as it was seen: time was over before a sound instance was asked
   bool slow = false;     // a call passed its time limit, and did not when the case was asked once more
-  bool silent = false;   // nor did the first call of a fresh instance return: it was not asked about the case
+  bool silent = false;   // a fresh instance's first call did not return: it was not asked about the case
   std::int64_t subject_calls = 0;
   Seconds seconds;
 

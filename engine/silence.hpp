@@ -6,7 +6,7 @@
 
 namespace attest::engine {
 
-// Whether the subject returned nothing on a case: each of its calls was refused, or was an error, a crash or a time-out; or one was a time-out,
+// Tells if the subject returned nothing on a case: each of its calls was refused, or was an error, a crash or a time-out; or one was a time-out,
 // and a fresh instance silent.
 bool is_silent(const CaseOutcome& outcome);
 
@@ -23,7 +23,7 @@ class Silence {
   // A fresh instance returns something: the next question comes after twice as many cases.
   void broken();
   [[nodiscard]] bool lasts() const noexcept { return cases_ > 0; }
-  // Whether something was returned before.
+  // Tells if something was returned before.
   [[nodiscard]] bool follows_an_answer() const noexcept { return lasts() && returned_; }
   [[nodiscard]] std::uint64_t first() const noexcept { return first_; }  // case
   [[nodiscard]] const std::string& reason() const noexcept { return reason_; }
@@ -31,10 +31,10 @@ class Silence {
  private:
   const int jobs_;
   std::uint64_t cases_ = 0, first_ = 0, patience_ = 32;
-  double since_ = 0;           // when the first was over
+  double since_ = 0;           // seconds at the end of the first
   int returned_since_ = 0;     // cases; as many as there are jobs may have been under way
-  std::string kind_, reason_;  // of the first
-  bool returned_ = false;      // anything, ever
+  std::string kind_, reason_;  // those of the first
+  bool returned_ = false;      // some case returned something
 };
 
 }  // namespace attest::engine

@@ -32,7 +32,7 @@ bool renew(Bench bench);
 // not return in time.
 bool warm_up(Bench bench, const Contract& contract);
 
-// Whether a fresh instance returns anything, right or wrong, of the problems that canaries are chosen from.
+// Tells if a fresh instance returns anything, right or wrong, of the problems that canaries are chosen from.
 bool returns_anything(Bench bench, const Contract& contract);
 
 // The calls again, in order, whatever they give. `contract`: that of any problem under the same policy.

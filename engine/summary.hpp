@@ -112,7 +112,7 @@ struct Summary {
   std::map<std::string, Warned> warned;  // by law; of two subjects by question
   std::uint64_t next_case = 0;           // where a resumed campaign goes on
   bool interrupted = false;
-  std::string silent;  // why the campaign ended before its time: since when the subject returns nothing, in one sentence; empty otherwise
+  std::string silent;  // the reason for an early end, in one sentence: since when no call returns; empty otherwise
   std::uint64_t earlier_cases = 0;  // of `cases`: drawn by the runs that this one goes on from
 
   // The finding of a defect whose first failure came first: where the defect was met.

@@ -73,7 +73,7 @@ class Domain {
     return least_work_ <= work && work <= most_work_;
   }
 
-  // Whether shapes are those of models; SizeRegime::both at first.
+  // Chooses small shapes, those of models, or both; SizeRegime::both at first.
   void draw_sizes(SizeRegime sizes) noexcept { sizes_ = sizes; }
   [[nodiscard]] SizeRegime sizes() const noexcept { return sizes_; }
 
@@ -114,10 +114,10 @@ class Domain {
 
   Supports supports_;
   std::vector<Format> dtypes_;
-  std::vector<Range> ranges_;  // by the position of the field
+  std::vector<Range> ranges_;  // one at each field's position
   std::array<Widths, format_count> widths_;
   std::array<std::uint32_t, format_count> allowed_{};  // layouts, by bit
-  std::vector<FormOffer> forms_;                       // what is left of those that the subject has
+  std::vector<FormOffer> forms_;                       // the rest of those that the subject has
   struct Says {
     std::string form, value;
     std::function<bool(const Problem&)> says;

@@ -40,7 +40,7 @@ class FieldDomain {
     return std::ranges::all_of(predicates_, [&](const auto& holds) { return holds(problem); });
   }
 
-  // Whether shapes are those of models; SizeRegime::both at first.
+  // Chooses small shapes, those of models, or both; SizeRegime::both at first.
   void draw_sizes(SizeRegime sizes) noexcept { sizes_ = sizes; }
   [[nodiscard]] SizeRegime sizes() const noexcept { return sizes_; }
 

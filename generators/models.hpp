@@ -9,7 +9,7 @@
 
 namespace attest {
 
-// Which shapes a domain draws: any, small ones mostly; those of models; or both: one in `shapes_per_model` that of a model.
+// The shapes that a domain draws: any, small ones mostly; those of models; or both: one in `shapes_per_model` that of a model.
 enum class SizeRegime : std::uint8_t { both, small, models };
 constexpr auto sizes_names = std::to_array<std::string_view>({"both", "small", "models"});
 // Throws Error(usage) for another name.
@@ -37,10 +37,10 @@ std::span<const Index> paged_lengths() noexcept;
 // Requests that a server puts into one call.
 inline constexpr auto serving_batches = std::to_array<Index>({1, 2, 8, 17, 64, 256});
 
-// One of ascending `sizes` that is not above `most`, or the first; one in four is one off. At least 1.
+// Draws one of ascending `sizes` that is not above `most`, or the first; one in four is one off. At least 1.
 Index draw_size(Source& source, std::span<const Index> sizes, Index most);
 
-// `first` work or, with probability 1/3^n, 2^n times as much, n at most `doublings`.
+// Returns 2^n times `first`, n at most `doublings`: n or more with probability 1/3^n.
 Index draw_model_work(Source& source, Index first, int doublings);
 
 }  // namespace attest

@@ -40,9 +40,9 @@ constexpr Index most_usual_work = Index{1} << 16;
 // Octaves of the work of problems of production, and of those with one query and long rows, four heads 64 wide and up.
 constexpr Index production_octaves[] = {13, 17}, long_production_octaves[] = {17, 20};
 constexpr auto production_widths = std::to_array<Index>({64, 80, 96, 128, 256});
-// The multiply-adds that a model's call may have, at least: one head of 64 queries, 64 keys and a width of 64 has so many.
+// The smallest budget of multiply-adds for a model's call: one head of 64 queries, 64 keys and a width of 64 has so many.
 constexpr Index least_model_work = Index{1} << 19;
-// What an element of keys or values costs beside its products, drawn, copied and read again, in multiply-adds.
+// The cost of an element of keys or values beside its products, to draw, copy and read it again, in multiply-adds.
 constexpr Index work_of_a_key_element = 4;
 // Queries of one chunk of a prefill, and of a step that checks several drafted tokens.
 constexpr auto chunks = std::to_array<Index>({2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096});

@@ -60,7 +60,7 @@ Array open_keys(const Step& step, Index batch, Index rows, Index keys, Index pas
     const Index offset = lengths.empty() ? past : length - rows;
     for (Index i = 0; i < rows; ++i)
       for (Index j = 0; j < keys; ++j) {
-        const Index behind = i + offset - j;  // how far the key lies before the row
+        const Index behind = i + offset - j;  // the key's distance before the row
         *next++ =
             j < length && (!causal || behind >= 0) && (left < 0 || behind <= left) && (right < 0 || -behind <= right);
       }
@@ -123,7 +123,7 @@ void attention(Step& step) {
   const Array scaled_q = of(multiply, {&q, &root}), scaled_k = of(multiply, {&k, &other});
   const Array turned = transposed(step, scaled_k, std::vector<Index>{0, 1, 3, 2});
   Array scores = of(matrix_product, {&scaled_q, &turned});
-  Array told = scores;  // what the fourth output has
+  Array told = scores;  // the numbers of the fourth output
   if (softcap != 0) {
     const Array cap = floats(q.type, {}, {softcap});
     scores = of(divide, {&scores, &cap});

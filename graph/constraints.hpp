@@ -18,7 +18,7 @@ struct Constraints {
   std::map<std::string, std::vector<Range>, std::less<>> sizes;    // lengths that an open axis may have
   std::map<std::string, std::vector<Regime>, std::less<>> values;  // ways in which an input may be made
   std::map<std::string, Use, std::less<>> roles;                   // what an input's numbers stand for
-  // Inputs of the owner's, of every input of the model: problems are drawn around them. Of types and shapes that the model takes. nullptr: none.
+  // The owner's sets of inputs, complete, of types and shapes that the model takes: problems are drawn around them. nullptr: none.
   std::shared_ptr<const std::vector<Feeds>> given{};
 
   [[nodiscard]] bool permits(const std::string& axis, Index size) const;

@@ -7,7 +7,7 @@
 #include "graph/operators.hpp"
 #include "graph/shapes.hpp"
 
-// Nodes that evaluate graphs of their own. Which, and how often, must be the same in all lanes.
+// Nodes that evaluate graphs of their own. The graph and the number of its runs must be the same in all lanes.
 namespace attest::graph {
 namespace {
 

@@ -114,7 +114,7 @@ void einsum(Step& step) {
       terms.back().push_back(c);
   }
   if (terms.size() != step.input_count()) step.refuse(fmt::format("{} inputs of '{}'", step.input_count(), equation));
-  Index widest = 0;  // of the ellipses
+  Index widest = 0;  // most axes of an ellipsis
   std::vector<Lettered> operands;
   for (std::size_t i = 0; i < terms.size(); ++i) {
     const bool open = terms[i].find("...") != std::string::npos;
@@ -140,7 +140,7 @@ void einsum(Step& step) {
       step.refuse(fmt::format("'{}' is no equation of its inputs", equation));
   Lettered all = std::move(operands.front());
   for (std::size_t i = 1; i < operands.size(); ++i) {
-    std::string kept = result;  // what the result or a later operand needs
+    std::string kept = result;  // axes that the result or a later operand needs
     for (std::size_t later = i + 1; later < operands.size(); ++later) kept += operands[later].axes;
     all = product(step, std::move(all), std::move(operands[i]), kept);
   }

@@ -83,7 +83,7 @@ struct Blocks {
     shape.insert(shape.end(), all.begin() + batch + indices.shape.back(), all.end());
   }
   std::size_t width;
-  std::vector<Index> lengths, shape;  // of the axes that are indexed, and of the result
+  std::vector<Index> lengths, shape;  // those of the axes that are indexed; the result's
   Index inner, in_batch;              // elements of a block, tuples of a batch
 
   [[nodiscard]] std::vector<Index> numbers(const Step& step, std::span<const std::int64_t> lane) const {

@@ -18,7 +18,7 @@ namespace {
 class Names {
  public:
   explicit Names(std::vector<std::string>& values) : values_(values) {}
-  // Those of a graph in another one.
+  // The names of a graph in another one.
   explicit Names(const Names& around) : values_(around.values_), around_(&around) {}
   Names& operator=(const Names&) = delete;
 
@@ -36,7 +36,7 @@ class Names {
     if (at != numbers_.end()) return at->second;
     return around_ == nullptr ? std::nullopt : around_->find(name);
   }
-  // The number of the next one.
+  // The number of the next value.
   [[nodiscard]] int next() const noexcept { return static_cast<int>(values_.size()); }
 
  private:

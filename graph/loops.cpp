@@ -18,7 +18,7 @@ ATTEST_GRAPH_CLONES void multiply_strip(const double* a, const double* strip, do
   for (Index first = 0; first < m; first += tile_rows) {
     const double* rows[tile_rows];
     Columns sums[tile_rows] = {};
-    for (Index i = 0; i < tile_rows; ++i) rows[i] = a + std::min(first + i, m - 1) * k;  // past the end the last one
+    for (Index i = 0; i < tile_rows; ++i) rows[i] = a + std::min(first + i, m - 1) * k;  // the last one past the end
     for (Index p = 0; p < k; ++p) {
       Columns other;
       std::memcpy(&other, strip + p * tile_columns, sizeof other);

@@ -14,7 +14,7 @@
 
 namespace attest::graph {
 
-// out [m, n] = a [m, k] times b [k, n], row-major, of all numbers or of their squares; each element is added up in the order of k.
+// Computes out [m, n] = a [m, k] times b [k, n], row-major, of all numbers or of their squares; each element is added up in the order of k.
 void multiply_matrices(const double* a, const double* b, double* out, Index m, Index k, Index n, bool squares = false);
 
 // The sum of `count` numbers in their order, and of their squares.

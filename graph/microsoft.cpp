@@ -115,7 +115,7 @@ void embedded_layer_normalization(Step& step) {
 
 namespace {
 
-// [batch, length, heads * width] as [batch, heads, length, width], and back.
+// Turns [batch, length, heads * width] into [batch, heads, length, width], and back.
 Array in_heads(const Step& step, const Array& x, Index heads) {
   if (x.rank() != 3 || heads < 1 || x.shape[2] % heads != 0)
     step.refuse(fmt::format("{} of {} heads", shape_text(x.shape), heads));
@@ -135,8 +135,8 @@ Array behind(Step& step, const Array* past, const Array& x) {
 
 enum class Key : std::uint8_t { open, filled, closed };
 
-// What is added to the scores [batch, 1, queries, keys]: 0, `filler` or minus infinity. Of rows to which no key is open runtimes differ: nothing is known of
-// them.
+// The addend of scores, [batch, 1, queries, keys]: 0, `filler` or minus infinity. Runtimes differ on rows to which no key is open: nothing is
+// known of these.
 Array mask_of(const Step& step, Type type, std::vector<Index> shape, double filler,
               const std::function<Key(Index sample, Index query, Index key)>& state) {
   Array mask = step.make(type, std::move(shape), 1);
@@ -155,7 +155,7 @@ Array mask_of(const Step& step, Type type, std::vector<Index> shape, double fill
   return mask;
 }
 
-// Which keys a mask of integers leaves: [batch] or [2 batch] ends and starts, [batch, keys], [batch, queries, keys].
+// The keys that a mask of integers leaves: [batch] or [2 batch] ends and starts, [batch, keys], [batch, queries, keys].
 std::function<bool(Index, Index, Index)> kept_by(const Step& step, std::size_t index, Index batch, Index queries,
                                                  Index keys) {
   if (step.maybe(index) == nullptr) return [](Index, Index, Index) { return true; };
@@ -171,7 +171,8 @@ std::function<bool(Index, Index, Index)> kept_by(const Step& step, std::size_t i
   step.refuse(fmt::format("a mask {} of {} samples, {} queries and {} keys", shape_text(shape), batch, queries, keys));
 }
 
-// Attention of q, k and v [batch, heads, length, width], with a mask as input `mask` and what is added to scores as input `bias`: [batch, queries, heads * width].
+// Attention of q, k and v [batch, heads, length, width], with a mask as input `mask` and an addend of scores as input `bias`:
+// [batch, queries, heads * width].
 Array attended(Step& step, const Array& q, const Array& k, const Array& v, std::size_t mask, std::size_t bias) {
   const Index batch = q.shape[0], queries = q.shape[2], keys = k.shape[2], past = keys - queries;
   const bool causal = step.integer("unidirectional", 0) != 0;
@@ -252,7 +253,7 @@ Array turned(Step& step, const Array& x, const Array& cosines, const Array& sine
                    {{"interleaved", interleaved}, {"rotary_embedding_dim", 2 * cosines.shape[1]}});
 }
 
-// first + 0, 1, ... for each sample.
+// The positions first + 0, 1, ... of each sample.
 Array positions_from(const std::vector<Index>& first, Index length) {
   Array out = zeros(Type::i64, {static_cast<Index>(first.size()), length});
   for (std::size_t i = 0; i < out.integers.size(); ++i)
@@ -358,7 +359,7 @@ void grouped_attention(Step& step) {
   if (const double scale = step.number("scale", 0); scale != 0) scaled.emplace("scale", scale);
   const Array keys = cached(3, k, 0), values = cached(4, v, 0);
   step.outputs.push_back(joined(step, step.part(attention, {&q, &keys, &values, &added}, std::move(scaled))));
-  // What a cache holds behind the tokens of a sample is not said.
+  // The contents of a cache past a sample's tokens are not said.
   if (step.gives(1) || step.gives(2)) {
     step.outputs.push_back(cached(3, k, unknown));
     step.outputs.push_back(cached(4, v, unknown));
@@ -394,7 +395,7 @@ void product_of_packed_bits(Step& step) {
   const bool integral = zero != nullptr && !is_floating(zero->type);
   if (zero != nullptr) check(3, integral ? Type::u8 : a.type, n * (integral ? (blocks + each - 1) / each : blocks));
   const auto weights = step.numbers(1), zeros_packed = integral ? step.numbers(3) : std::vector<Index>();
-  // [k, n], and likewise the scales and what is no integer of zero points.
+  // Weights are [k, n], like the scales and zero points that are no integers.
   Array q = step.make(a.type, {k, n}, 1);
   for (Index row = 0; row < n; ++row)
     for (Index i = 0; i < k; ++i) {

@@ -39,11 +39,11 @@ inline void state(Output& output, const Array& result) {
   output.rank = result.shape.size();
 }
 
-// What an attribute holds that attest does not read (a sparse tensor, a type) has the alternative `Unread`.
+// The content of an attribute that attest does not read: a sparse tensor, a type.
 struct Unread {
   std::string kind;
 };
-// In the nodes of a function: the attribute of that name of the node that calls it.
+// The attribute of that name of the node that calls a function, in the function's nodes.
 struct Parameter {
   std::string name;
 };
@@ -59,7 +59,7 @@ struct Node {
       inputs;  // values; -1 where an optional one is left out; last those that its graphs read of the graph around them
   std::vector<int> outputs;  // likewise
   std::map<std::string, Attribute, std::less<>> attributes;
-  std::size_t captured = 0;  // how many of the inputs its graphs alone read
+  std::size_t captured = 0;  // number of inputs that its graphs alone read
 
   [[nodiscard]] std::size_t own_inputs() const noexcept { return inputs.size() - captured; }
 };
@@ -70,7 +70,7 @@ std::string described(const Node& node, std::size_t number);
 struct Body {
   std::vector<int> inputs;
   std::map<int, Array> constants;
-  std::vector<Node> nodes;  // in an order in which they can be evaluated
+  std::vector<Node> nodes;  // the order is one of evaluation
   std::vector<int> outputs;
 };
 

@@ -16,7 +16,7 @@ struct Operator {
 };
 inline constexpr std::size_t any_number = static_cast<std::size_t>(-1);
 
-// What evaluates a node, by its operator and domain ("com.microsoft.Gelu"); nullptr where nothing does.
+// The operator that evaluates a node, by its name and domain ("com.microsoft.Gelu"); nullptr where none does.
 const Operator* find_operator(const Node& node);
 // "Abs, Add, ...".
 std::string operator_names();

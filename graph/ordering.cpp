@@ -14,7 +14,7 @@ namespace {
 bool above(double x, double y) { return std::isnan(x) ? !std::isnan(y) : x > y; }
 bool above(std::int64_t x, std::int64_t y) { return x > y; }
 
-// f(row, numbers of its elements from the first on that comes first), for the rows of all lanes along an axis.
+// Calls f(row, numbers of its elements in their order) for the rows of all lanes along an axis.
 template <class F>
 void each_order(const Rows& rows, bool largest, bool last_first, F f) {
   std::vector<Index> order(static_cast<std::size_t>(rows.length));

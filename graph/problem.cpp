@@ -472,7 +472,7 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most, Index
     for (auto& [axis, size] : problem.sizes)
       if (!other_lengths) size = constraints_->near(axis, as_given.sizes.at(axis));
   }
-  std::map<std::string, Index> floors;  // of the sequences that are to be long
+  std::map<std::string, Index> floors;  // least lengths of sequences that are to be long
   if (at_least > 1 && other_lengths) {
     std::set<std::string> sequences;
     for (const Input& input : inputs)
@@ -480,7 +480,7 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most, Index
         if (!input.shape[k].length) sequences.insert(open_name(input, k));
     const Index drawn = at_least + source.below(source.below(2) == 0 ? 3 : at_least / 2);
     const Index length = alike && common >= at_least ? common : drawn;
-    // All of them, or in a quarter of the cases all but one: few queries and many keys, say.
+    // All sequences, or all but one in a quarter of the cases: few queries and many keys, say.
     const auto count = std::ssize(sequences);
     const Index left_out = count > 1 && !alike && source.below(4) == 0 ? source.below(count) : -1;
     Index at = 0;
@@ -529,7 +529,7 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most, Index
   return problem;
 }
 
-// Its lengths, too.
+// Sets `given` and the lengths of the owner's inputs.
 void Family::set_given(Problem& problem, Index number) const {
   problem.given = number;
   for (const Input& input : program_.model().inputs) {
@@ -539,14 +539,14 @@ void Family::set_given(Problem& problem, Index number) const {
   }
 }
 
-// `x`, of zeros, as the owner's input number `input` of the problem makes it.
+// Returns `x`, of zeros, filled from the owner's input number `input` of the problem.
 Array Family::given(std::size_t input, const Problem& problem, Array x) const {
   const Input& of = program_.model().inputs[input];
   const Array& own = (*constraints_->given)[static_cast<std::size_t>(problem.given)].at(of.name);
   const Regime regime = problem.values.at(of.name);
   const std::uint64_t key = extend(mix(problem.seed), input);
   const bool floats = is_floating(x.type), adds = floats && uses_[input].role == Role::floats;
-  // By axis: from where in `own` each element of `x` comes.
+  // The places in `own` that elements of `x` come from, by axis.
   std::vector<std::vector<Index>> from;
   const bool open = std::ranges::any_of(of.shape, [](const Dimension& d) { return !d.length.has_value(); });
   bool moved = false;

@@ -42,10 +42,10 @@ enum class Regime : std::uint8_t {
   // lengths: from 1 to the longest open axis
   long_or_short,
   longest,
-  // of any input of which the owner's numbers are there: these, cut or repeated to the problem's lengths
+  // inputs of which the owner's numbers are there: these, cut or repeated to the problem's lengths
   given,
-  given_permuted,  // in another order along open axes, or along the first one longer than 1; the same order for all of one symbol
-  // and noise: of floats normal, times this share of their mean magnitude; of others a share of the elements, of 64 one, eight, half of them, is another one
+  given_permuted,  // another order along open axes, or along the first one longer than 1; the same order for all of one symbol
+  // noise added: normal to floats, times this share of their mean magnitude; of others 1, 8 or 32 in 64 elements become another one
   given_noise_1e_3,
   given_noise_1e_1,
   given_noise_1,
@@ -62,7 +62,7 @@ struct Problem {
   std::map<std::string, Index> sizes;    // of every open axis: by its symbol, or "input.axis" where it has none
   std::map<std::string, Regime> values;  // of every input
   std::uint64_t seed = 0;
-  Index given = 0;  // which of the owner's inputs, where one is made of them
+  Index given = 0;  // index in the owner's inputs, where one is made of them
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
@@ -91,7 +91,7 @@ class Family {
   // The names of open axes, sorted.
   [[nodiscard]] const std::vector<std::string>& open_axes() const noexcept { return open_axes_; }
 
-  // In the order in which they are simpler: by what an input's numbers stand for, and then those of the owner's inputs.
+  // The regimes of an input, the simplest first: those of its numbers' role, and then those of the owner's inputs.
   [[nodiscard]] std::vector<Regime> regimes(std::size_t input) const;
 
   // Problem number `number` of `seed`. Where the owner's inputs are there, these come first, as they are and however large, and all others are made of

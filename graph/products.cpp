@@ -33,7 +33,7 @@ struct Product {
   std::vector<Index> shape;  // of the result
   std::vector<Index> from_a, from_b;
 
-  // In all lanes of `out`; squares in its only one.
+  // Fills all lanes of `out`; with squares its only one.
   void multiply(Array& out, bool squares = false) const {
     if (b.shape.size() == 2 && b.lanes == 1) {  // one matrix for all rows of all lanes
       const Index rows = (squares ? 1 : a.lanes) * static_cast<Index>(from_a.size()) * m;

@@ -28,7 +28,7 @@ void each_node(const std::vector<Node>& nodes, F f) {
   }
 }
 
-// All that is missing, in one sentence.
+// Names all that is missing, in one sentence.
 void check_operators(const Model& model) {
   std::map<std::string, Missing> missing;
   each_node(model.nodes, [&missing](const Node& node, std::size_t i) {
@@ -104,7 +104,7 @@ class Run {
     }
   }
 
-  // `folded`: as float arithmetic to nearest has it, alike in all lanes. Throws Stopped.
+  // Evaluates a node; `folded`: in float arithmetic to nearest, alike in all lanes. Throws Stopped.
   void step(const Node& node, std::size_t number, bool folded) {
     if (stop_ && stop_()) throw Stopped();
     std::vector<const Array*> inputs;
@@ -189,7 +189,7 @@ class Run {
   std::size_t next_;  // number of a node of a body
 };
 
-// True of a node that gives integers or truths, whatever it reads.
+// Tells if a node gives integers or truths, whatever it reads.
 bool gives_integers(const Node& node) {
   constexpr std::string_view compares[] = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"};
   if (node.op != "Cast") return std::ranges::find(compares, node.op) != std::end(compares);
@@ -197,7 +197,7 @@ bool gives_integers(const Node& node) {
   return to && !is_floating(*to);
 }
 
-// Nodes that hang on shapes and constants alone and whose results reach nothing but integers: positions and the like. That a member rounds them
+// Nodes that hang on shapes and constants alone and whose results reach nothing but integers: positions and the like. A member that rounds them
 // at random would make other shapes or rows of a table of them, which a runtime does not: it computes them in their format.
 std::vector<bool> folded_nodes(const Model& model) {
   std::vector<bool> of_shapes(model.values.size(), false), kept(model.values.size(), false);

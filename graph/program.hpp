@@ -49,7 +49,7 @@ class Program {
 
   Model model_;
   Index most_;
-  std::vector<bool> folded_;           // by node, see folded_nodes()
+  std::vector<bool> folded_;           // one a node, see folded_nodes()
   std::vector<std::size_t> last_use_;  // by value: the node after which nothing reads it
 };
 

@@ -49,7 +49,7 @@ class Cell {
 
   State start;
 
-  // What inputs and a hidden state, one of them or both, give to `count` gates from `first` on, [batch, count * width]. Products and biases are the
+  // The part of inputs and a hidden state, of one or both, in `count` gates from `first` on, [batch, count * width]. Products and biases are the
   // terms of one sum.
   Array gates(const Array* input, const Array* hidden, Index first, Index count) {
     const auto columns = [&](const Array& x) { return section(step_, x, 1, first * width_, count * width_); };
@@ -74,7 +74,7 @@ class Cell {
   Array sum(const Array& a, const Array& b) { return of(add, {&a, &b}); }
   Array difference(const Array& a, const Array& b) { return of(subtract, {&a, &b}); }
   Array product(const Array& a, const Array& b) { return of(multiply, {&a, &b}); }
-  // A sum with what a state's cell gives to a gate, where there are peepholes.
+  // A sum with a state's cell's part in a gate, where there are peepholes.
   Array peeped(const Array& x, const Array& cell, Index index) {
     return peepholes_.shape.empty() ? x : sum(x, product(gate(peepholes_, index), cell));
   }
@@ -105,7 +105,7 @@ class Cell {
 // The next state, from an input [batch, inputs].
 using Advance = std::function<State(Cell&, const Array& input, const State& before)>;
 
-// x [length, batch, ...] with each sequence turned round, or as it is.
+// Returns x [length, batch, ...] with each sequence turned round, or as it is.
 Array turned_round(const Step& step, const Array& x, const std::vector<Index>& lengths, bool turns) {
   if (!turns) return x;
   Array out = step.make(x.type, x.shape, x.lanes);
@@ -120,7 +120,7 @@ Array turned_round(const Step& step, const Array& x, const std::vector<Index>& l
   return out;
 }
 
-// `gates`: of a cell. `names`: activations of a direction. The states of all times, [length, directions, batch, width], and the last ones.
+// The states of all times, [length, directions, batch, width], and the last ones. `gates`: those of a cell. `names`: activations of a direction.
 void recur(Step& step, Index gates, const std::vector<std::string>& names, const Advance& advance) {
   Array x = step.in(0);
   floats_alone(step, x);
@@ -196,7 +196,7 @@ void recur(Step& step, Index gates, const std::vector<std::string>& names, const
 
 }  // namespace
 
-// What each of these computes is said in its document by equations; each sum of products, function and product of them is stored.
+// The document of each of these states its equations; each sum of products, function and product of them is stored.
 void recurrent_network(Step& step) {
   recur(step, 1, {"Tanh"}, [](Cell& cell, const Array& input, const State& before) {
     return State{cell.activated(cell.gates(&input, &before.hidden, 0, 1), 0), before.cell};

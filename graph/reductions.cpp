@@ -251,7 +251,7 @@ void cumulative_sum(Step& step) {
   Rows rows = rows_of(step, x, axes);
   const bool back = step.integer("reverse", 0) != 0, exclusive = step.integer("exclusive", 0) != 0;
   const auto length = static_cast<std::size_t>(rows.length);
-  // One after the other, each sum stored.
+  // Terms are added one after the other, each sum stored.
   if (is_floating(x.type)) step.spread(rows.x);
   Array sum = step.make(x.type, {rows.count}, rows.x.lanes);
   const auto add = [length](auto& sums, auto& all, std::size_t i, bool is_exclusive, auto store) {
@@ -371,7 +371,7 @@ void normalise(Step& step, bool centred) {
     step.round(rows.x);
   }
   step.outputs.push_back(restored(step, rows));
-  // One number a row each, in the type that they are computed in.
+  // Mean and scale have one number a row, in the type that they are computed in.
   if (step.output_count() < 2) return;
   step.round(scale);
   for (Array* const one : {&mean, &scale}) {

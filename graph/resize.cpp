@@ -12,7 +12,7 @@
 namespace attest::graph {
 namespace {
 
-// One axis: its lengths, what a result's length is of the input's, and the region of interest.
+// One axis: its lengths, the scale from the input's to the result's, and the region of interest.
 struct Resized {
   std::size_t at = 0;
   Index in = 0, out = 0;
@@ -23,7 +23,7 @@ struct Resized {
 
 // Elements of an axis that results are made of, in each lane, and their weights.
 struct Taps {
-  Index count = 1;            // of each result
+  Index count = 1;            // taps of a result
   std::vector<Index> places;  // [lanes, out, count]
   Array weights;              // [out, count] in each lane
   std::vector<char> outside;  // [lanes, out]: the extrapolation value in place of a sum
@@ -32,8 +32,8 @@ struct Taps {
 // Coordinates and weights are float32 whatever the tensor and the precision are.
 constexpr Format coordinates = Format::f32;
 
-// Where results lie on the axis of the input, (i + shift) ratio + offset, each part stored. In every other lane the scale is the ratio of both lengths,
-// as the operator's document has it, in place of the one that is stated, which runtimes and onnx's reference take.
+// The places of results on the axis of the input, (i + shift) ratio + offset, each part stored. Every other lane's scale is the ratio of both
+// lengths, as the operator's document has it, in place of the one that is stated, which runtimes and onnx's reference take.
 Array positions(Step& step, const Resized& axis, const std::string& mode) {
   const auto in = static_cast<double>(axis.in), out = static_cast<double>(axis.out);
   Array scale = floats(Type::f32, {1}, {axis.scale});
@@ -43,7 +43,7 @@ Array positions(Step& step, const Resized& axis, const std::string& mode) {
   Array ratio = scale, offset = scale;
   double shift = 0;
   for (std::size_t l = 0; l < scale.floats.size(); ++l) {
-    const double s = scale.floats[l], width = l % 2 == 0 ? axis.scale * in : out;  // of the result
+    const double s = scale.floats[l], width = l % 2 == 0 ? axis.scale * in : out;  // width: the result's
     double& r = ratio.floats[l];
     double& o = offset.floats[l];
     r = 1 / s;
@@ -101,7 +101,7 @@ Taps taps_of(Step& step, const Resized& axis, const std::string& mode) {
   const Array at = positions(step, axis, transformation);
   const bool nearest = mode == "nearest", antialias = step.integer("antialias", 0) != 0;
   const double a = step.number("cubic_coeff_a", -0.75);
-  // How far elements reach, in steps of the input; where it is shrunk without aliases, in steps of the result.
+  // The reach of elements, in steps of the input; in steps of the result where that is shrunk without aliases.
   const double narrow = antialias ? std::min(axis.scale, 1.0) : 1;
   const double reach = (mode == "cubic" ? 2 : 1) / narrow;
   const Index first = nearest ? 0 : static_cast<Index>(std::floor(-reach)) + 1;
@@ -135,7 +135,7 @@ Taps taps_of(Step& step, const Resized& axis, const std::string& mode) {
   return taps;
 }
 
-// x along one axis as its taps have it, stored.
+// Resizes x along one axis by its taps, stored.
 Array resized(Step& step, const Array& x, const Resized& axis, const std::string& mode) {
   const Taps taps = taps_of(step, axis, mode);
   const auto whole = std::span<const Index>(x.shape);
@@ -169,7 +169,7 @@ Array resized(Step& step, const Array& x, const Resized& axis, const std::string
   const auto term = [&](Index lane, Index i, Index tap) {
     const Tap at = tap_of(lane, i, tap);
     if (at.outside) return tap == 0 ? extrapolated : 0;
-    // What has no weight has no part, not even an infinite one.
+    // An element without weight has no part, not even an infinite one.
     const double weight = taps.weights.floats[at.weight];
     return weight == 0 ? 0 : weight * x.lane(lane)[at.element];
   };
@@ -251,7 +251,7 @@ std::vector<Resized> axes_of(const Step& step, const Array& x) {
 
 }  // namespace
 
-// Axis by axis. Before version 11 Resize was what Upsample had been.
+// Resizes axis by axis. Before version 11 Resize was what Upsample had been.
 void resize(Step& step) {
   Array x = step.in(0);
   const std::string mode = step.text("mode", "nearest");

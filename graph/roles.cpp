@@ -115,7 +115,7 @@ class Uses {
       if (node.op == one.op && node.domain == one.domain && ids == one.ids) return one.table;
     return std::nullopt;
   }
-  // Flags of keys, or how many of them there are.
+  // Tells if an input holds flags of keys, or their number.
   [[nodiscard]] static bool is_mask(const Node& node, std::size_t input) {
     if (node.domain != "com.microsoft") return false;
     return (node.op == "Attention" && input == 3) || (node.op == "MultiHeadAttention" && input == 4) ||

@@ -20,7 +20,7 @@ enum class Role : std::uint8_t {
 };
 struct Use {
   Role role = Role::floats;
-  Index count = 0;       // of ids: rows of the smallest table
+  Index count = 0;       // rows of the smallest table, of ids
   bool divisor = false;  // of numbers: something may be divided by them, so that 0 is none
 };
 

@@ -28,7 +28,7 @@ std::vector<Index> broadcast_strides(std::span<const Index> from, std::span<cons
 Array gathered(const Step& step, const Array& x, std::vector<Index> shape, Index offset,
                std::span<const Index> strides);
 
-// [from, from + length) of an axis. Refuses what lies outside.
+// The section [from, from + length) of an axis. Refuses what lies outside.
 Array section(const Step& step, const Array& x, std::size_t axis, Index from, Index length);
 
 // x read as `shape`, which it broadcasts to.

@@ -28,7 +28,7 @@ class Step {
   [[nodiscard]] Index opset() const noexcept { return opset_; }
   [[nodiscard]] std::size_t input_count() const noexcept { return inputs_.size(); }
   [[nodiscard]] std::size_t output_count() const noexcept { return node_.outputs.size(); }
-  [[nodiscard]] bool gives(std::size_t output) const noexcept {  // it is not left out
+  [[nodiscard]] bool gives(std::size_t output) const noexcept {  // the output is not left out
     return output < node_.outputs.size() && node_.outputs[output] >= 0;
   }
   [[nodiscard]] const Array& in(std::size_t index) const;     // refuses where it is left out
@@ -61,7 +61,7 @@ class Step {
   Array part(void (*evaluate)(Step&), std::vector<const Array*> inputs,
              std::map<std::string, Attribute, std::less<>> attributes);
 
-  // Where the noise of parts stands, and to have it begin there again: each turn of a loop is computed alike, and rounds equal
+  // The place of the noise of parts, and a return to it: each turn of a loop is computed alike, and rounds equal
   // numbers alike.
   [[nodiscard]] Place parts() const noexcept { return parts_; }
   void begin_parts(Place at) noexcept { parts_ = at; }
@@ -69,7 +69,7 @@ class Step {
   // Results that are stored: rounded in every lane to the format that their type is computed in. Integers stay.
   void round(Array& x);
   void round(Array& x,
-             Format format);  // to another one, whatever the precision: coordinates, weights of an interpolation
+             Format format);  // another format, whatever the precision: coordinates, weights of an interpolation
   // Values of an elementary function, see Arithmetic::function.
   void function(Array& x, double relative, double absolute = 0);
   void function(Array& x, double relative, double absolute, Format format);

@@ -19,7 +19,7 @@ using Writer = protozero::pbf_writer;
 
 constexpr std::uintmax_t most_bytes = std::uintmax_t{1} << 31;
 
-// The messages of onnx.proto3 on the way to a TensorProto, and in which fields they have one another.
+// The messages of onnx.proto3 on the way to a TensorProto, and the fields in which they have one another.
 enum class Message : std::uint8_t { model, graph, function, node, attribute, tensor };
 std::optional<Message> within(Message message, std::uint32_t field) {
   struct Row {
@@ -156,7 +156,7 @@ class Weights {
     return bytes;
   }
 
-  // Links followed as far as there are any.
+  // Follows links as far as there are any.
   static fs::path canonical(const fs::path& path) {
     std::error_code error;
     const fs::path found = fs::weakly_canonical(path, error);
@@ -175,7 +175,7 @@ class Weights {
   std::uintmax_t taken_ = 0;
 };
 
-// True where a message has a tensor that lies outside.
+// Tells if a message has a tensor that lies outside.
 bool has_any(Message message, Wire from, int depth = 0) {
   if (message == Message::tensor) return place_of(from).outside;
   while (from.next()) {

@@ -35,7 +35,7 @@ struct Windows {
   Index plane = 1, taps = 1, places = 1;
   std::vector<Index> at;  // [taps, places]: the element of the plane, -1 outside
 
-  // [first..., out...].
+  // The shape [first..., out...].
   [[nodiscard]] std::vector<Index> shape(std::vector<Index> first) const {
     for (const Axis& one : axes) first.push_back(one.out);
     return first;
@@ -44,7 +44,7 @@ struct Windows {
 
 Windows windows_over(const Step& step, std::vector<Axis> axes) {
   Windows w{std::move(axes), 1, 1, 1, {0}};
-  // Axis by axis: a table [taps, places] of the axes before, and of one more.
+  // The table [taps, places] of the axes before becomes that of one more.
   for (const Axis& one : w.axes) {
     elements(std::vector<Index>{w.taps, one.kernel, w.places, one.out}, step.most(), "its table of windows");
     std::vector<Index> more;
@@ -94,7 +94,7 @@ Padding padding_of(const Step& step) {
   return static_cast<Padding>(found - std::begin(names));
 }
 
-// `all` elements of padding, the odd one at the end or, with same_lower, at the beginning.
+// Splits `all` elements of padding: the odd one goes to the end or, with `lower`, to the beginning.
 void pad(Axis& axis, Index all, bool lower) {
   axis.begin = lower ? all - all / 2 : all / 2;
   axis.end = all - axis.begin;
@@ -165,7 +165,7 @@ class Convolution {
     return out;
   }
 
-  // With the errors of sums, not yet stored.
+  // The sums with their errors, not yet stored.
   [[nodiscard]] Array sums(Step& step) const {
     Array out = exactly(step);
     std::vector<double> squares(static_cast<std::size_t>(out.size()));
@@ -177,7 +177,7 @@ class Convolution {
   }
 
  private:
-  [[nodiscard]] Index products() const noexcept { return channels_ * windows_.taps; }  // of each sum
+  [[nodiscard]] Index products() const noexcept { return channels_ * windows_.taps; }  // those of each sum
 
   void add_up(std::span<const double> x, std::span<const double> weights, std::span<const double> bias,
               std::span<double> out) const {
@@ -300,7 +300,7 @@ void transposed_convolution(Step& step) {
   const Windows windows = spreading(step, x, kernel_of(step, weights));
   const Index maps = weights.shape[1],
               groups = groups_of(step, x, weights, weights.shape[0], maps * step.integer("group", 1));
-  // [groups, channels, maps, taps] as [groups, maps, channels, taps].
+  // Weights [groups, channels, maps, taps] become [groups, maps, channels, taps].
   Array apart = weights;
   apart.shape = {groups, weights.shape[0] / groups, maps, windows.taps};
   apart = transposed(step, apart, std::vector<Index>{0, 2, 1, 3});
@@ -331,7 +331,7 @@ void average_pool(Step& step) {
   floats_alone(step, x);
   const Windows windows = windows_of_pool(step, x);
   Array out = window_sums(step, x, windows);
-  // How many elements a window has: of the input, or of its padding too.
+  // The number of elements of a window: of the input, or of its padding too.
   const bool padded = step.integer("count_include_pad", 0) != 0;
   std::vector<double> counts{1};
   for (const Axis& one : windows.axes) {
@@ -391,7 +391,7 @@ void max_pool(Step& step) {
   Array x = step.in(0);
   const Windows windows = windows_of_pool(step, x);
   const bool floating = is_floating(x.type), indices = step.output_count() > 1;
-  if (indices) step.spread(x);  // which of equal numbers is taken differs between lanes
+  if (indices) step.spread(x);  // the choice among equal numbers differs between lanes
   Array out = step.make(x.type, windows.shape({x.shape[0], x.shape[1]}), x.lanes);
   Array where = step.make(Type::i64, out.shape, indices ? x.lanes : 1);
   // Numbers of the elements of a plane, by its first axis or its last one first.

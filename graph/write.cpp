@@ -89,7 +89,7 @@ void write_node(Writer out, const Node& node, const std::vector<std::string>& va
   if (!node.domain.empty()) out.add_string(7, node.domain);
 }
 
-// Its values have no types: a runtime finds them.
+// Values of a body have no types: a runtime finds them.
 void write_body(Writer out, const Body& body, const std::vector<std::string>& values) {
   for (const Node& node : body.nodes) write_node(Writer(out, 1), node, values);
   out.add_string(2, "body");

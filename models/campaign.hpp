@@ -32,7 +32,7 @@ struct CampaignOptions {
   std::string law_glob;                    // exactly the laws that match, on every problem; empty: as `further` says
   graph::Precision precision;
   graph::Constraints constraints;
-  GivenInputs given;  // which `constraints` have, too
+  GivenInputs given;  // inputs that `constraints` have, too
   Index largest =
       Index{1} << 14;  // elements of an input, of problems that are drawn; fewer where these cost much (effort.hpp)
   int jobs = 1;        // threads that evaluate graphs

@@ -17,8 +17,8 @@ struct Entry {
   // Absolute here; in a file relative to its folder. It says what to look for, and starts nothing by itself.
   std::filesystem::path model;
   std::string model_digest;            // of its bytes, as hex64 has it
-  std::filesystem::path inputs;        // of one's own, that its problems are drawn around, likewise; mostly none
-  std::string inputs_digest;           // of their numbers
+  std::filesystem::path inputs;        // the owner's, that its problems are drawn around, likewise; mostly none
+  std::string inputs_digest;           // that of their numbers
   std::string runtime;                 // a shipped one, or "external:NAME"
   std::filesystem::path runtime_file;  // of an external one: its script, likewise
   std::string version;

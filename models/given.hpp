@@ -16,7 +16,7 @@ namespace attest::models {
 // Inputs of one's own, which campaigns draw around (docs/graphs.md section 4).
 struct GivenInputs {
   std::filesystem::path path;  // a file or a folder
-  std::string digest;          // of all numbers, as hex64 has it
+  std::string digest;          // that of all numbers, as hex64 has it
   std::shared_ptr<const std::vector<graph::Feeds>> sets;
 };
 
@@ -25,12 +25,12 @@ struct GivenInputs {
 graph::Feeds given_feeds(std::span<const NamedArray> arrays, const graph::Program& program,
                          const graph::Constraints& constraints, const std::string& where);
 
-// Of an .npz, an .npy of a model's only input, or Polygraphy's JSON, of which each iteration is a set; or of all such files of a folder, by name. Throws as given_feeds
-// and engine::read_saved_runs, and for a path that is neither and a folder without any.
+// Reads an .npz, an .npy of a model's only input, or Polygraphy's JSON, of which each iteration is a set; or all such files of a folder, by name.
+// Throws as given_feeds and engine::read_saved_runs, and for a path that is neither and a folder without any.
 GivenInputs read_given(const std::filesystem::path& path, const graph::Program& program,
                        const graph::Constraints& constraints);
 
-// What a family of an entry's problems must know. Throws Error(no_subject) where its inputs are not there or have changed.
+// The facts that a family of an entry's problems takes. Throws Error(no_subject) where the entry's inputs are not there or have changed.
 graph::Constraints constraints_of(const Entry& entry, const graph::Program& program);
 
 }  // namespace attest::models

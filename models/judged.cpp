@@ -13,7 +13,7 @@
 namespace attest::models {
 namespace {
 
-constexpr std::uint64_t seed = 1;  // of the ensemble: the same verdict each time
+constexpr std::uint64_t seed = 1;  // the ensemble's: the same verdict each time
 
 JudgedOutput judged(const std::string& name, const graph::Array& got, const graph::Spread& spread) {
   JudgedOutput one{name, got.shape, got.size()};

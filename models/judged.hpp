@@ -14,23 +14,23 @@ namespace attest::models {
 struct JudgedOutput {
   std::string name;
   std::vector<Index> shape;
-  Index elements = 0, judged = 0;              // the rest is undetermined
-  Index wrong = 0;                             // past failing_z; of integers those that differ
-  std::optional<graph::Witness> first{}, worst{};  // of those that are wrong, row-major; of all that are judged
-  double z = 0;                                // of the worst one
+  Index elements = 0, judged = 0;                  // the rest is undetermined
+  Index wrong = 0;                                 // elements past failing_z; integers that differ
+  std::optional<graph::Witness> first{}, worst{};  // the first wrong element, row-major; the worst of all judged
+  double z = 0;                                    // that of the worst one
 };
 
 struct JudgedOutputs {
-  graph::Judgement verdict;  // on all of them
+  graph::Judgement verdict;  // the one on all of them
   std::vector<JudgedOutput> outputs;
   std::vector<std::string> absent;  // outputs of the model that were not given
 
-  // 1 where it failed, 5 where nothing was judged.
+  // The exit status: 1 where it failed, 5 where nothing was judged.
   [[nodiscard]] Exit exit() const noexcept;
 };
 
-// `outputs`, some or all of the model's by their names, bf16 as uint16. Throws Error(usage), one sentence with `where`: for none of them, and for a type or a shape that
-// the model does not give on `feeds`; and as Program::run.
+// Judges `outputs`, some or all of the model's by their names, bf16 as uint16. Throws Error(usage), one sentence with `where`: for none of them,
+// and for a type or a shape that the model does not give on `feeds`; and as Program::run.
 JudgedOutputs judge_outputs(const graph::Model& model, const graph::Feeds& feeds, std::span<const NamedArray> outputs,
                             const graph::Precision& precision, const std::string& where);
 

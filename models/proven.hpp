@@ -14,11 +14,11 @@ namespace attest::models {
 // A part of a graph that is an operation, or looks like one.
 struct KnownPart {
   std::string operation;  // "attention", "layer_norm" or "mha"
-  std::string tensor;     // that it gives
-  std::size_t nodes = 0;  // that it is made of; 0 of what only looks like one
-  std::string skipped;    // why it is held to no proven bound; empty: it is
+  std::string tensor;     // the one that it gives
+  std::size_t nodes = 0;  // those that it is made of; 0 of what only looks like one
+  std::string skipped;    // the reason to hold it to no proven bound; empty: it is held
 };
-// In the order of operations, and of evaluation. Whether a part can be judged is tried on one small problem, with right numbers.
+// The parts in the order of operations, and of evaluation. One small problem with right numbers shows if a part can be judged.
 std::vector<KnownPart> known_parts(const graph::Family& family, const graph::Precision& precision);
 
 // The law `proven-bound` (docs/graphs.md section 6): parts of the graph that are an operation (ops/subgraph.hpp), of which the problem's seed picks one, and one whole block, asked by

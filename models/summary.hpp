@@ -49,7 +49,7 @@ struct Finding {
 
 struct Summary {
   std::filesystem::path model;
-  std::filesystem::path inputs{};     // of one's own; mostly none
+  std::filesystem::path inputs{};     // the owner's; mostly none
   std::vector<std::string> subjects;  // "onnxruntime 1.31.1 (disabled, basic)"
   std::string policy;
   std::uint64_t seed = 0, cases = 0, runs = 0;  // runs: problems times builds
@@ -59,7 +59,7 @@ struct Summary {
   std::int64_t judged = 0, undetermined = 0;  // elements of outputs, by `spread`
   std::int64_t proven = 0;                    // of parts, held to proven bounds
   std::map<std::string, LawCounts> laws;
-  std::vector<KnownPart> parts{};  // which `proven-bound` asks, and which not
+  std::vector<KnownPart> parts{};  // those that `proven-bound` asks, and the others
   // What runtimes said of the model when they compiled it: "onnxruntime all+PROVIDER", and a line.
   std::map<std::string, std::string> notes{};
   std::vector<Finding> findings;

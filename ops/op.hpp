@@ -57,7 +57,7 @@ class Domain {
   virtual void narrow(std::string_view field, Index lo, Index hi) = 0;
   // Keeps those values of a form for which `keeps` holds. Throws Error(usage) if there is no such form, or if none is left.
   virtual void narrow_form(std::string_view form, const std::function<bool(std::string_view)>& keeps) = 0;
-  // Whether shapes are those of models; SizeRegime::both at first. An operation without such shapes draws its own.
+  // Chooses small shapes, those of models, or both; SizeRegime::both at first. An operation without such shapes draws its own.
   virtual void draw_sizes(SizeRegime /*sizes*/) {}
   // Whether its problems are said in forms.
   [[nodiscard]] virtual bool has_forms() const noexcept { return false; }

@@ -31,9 +31,9 @@ class Subgraph {
   Subgraph& operator=(const Subgraph&) = delete;
   virtual ~Subgraph() = default;
 
-  int core = -1;  // what names it: the same in a prefix of the graph that ends before its last nodes
+  int core = -1;  // value that names it: the same in a prefix of the graph that ends before its last nodes
   int inner =
-      -1;  // of a block, what the part within it gives that is attention, and is judged more closely by itself; else -1
+      -1;  // value that the attention within a block gives, which is judged more closely by itself; -1 of other parts
   int output = -1;             // what it gives
   std::vector<int> fed;        // where it begins, if it is to be asked by itself; no constants among them
   std::vector<int> judged_by;  // values whose numbers judge() asks for
@@ -43,7 +43,7 @@ class Subgraph {
                                               const graph::Precision& precision) const = 0;
 };
 
-// What looks like an operation and is none of its Subgraphs: a tensor that it gives, and why not, one clause without names.
+// A part that looks like an operation and is none of its Subgraphs: a tensor that it gives, and why not, one clause without names.
 struct Unrecognised {
   int value = -1;
   std::string reason;

@@ -101,7 +101,7 @@ std::size_t constants_of(const graph::Model& model) {
   return all;
 }
 
-// Whether a script has the graph as a file beside it and not in words: many weights, or graphs within it.
+// Tells if a script has the graph as a file beside it and not in words: many weights, or graphs within it.
 bool lies_in_file(const graph::Model& model) {
   const auto has_body = [](const graph::Node& node) {
     return std::ranges::any_of(node.attributes, [](const auto& attribute) {

@@ -111,7 +111,7 @@ std::string given_up_html(const json& record) {
   return text + "</dl></section>\n";
 }
 
-// Those that are alike in a row.
+// Parts that are alike share a row.
 std::string parts_html(const json& record) {
   if (!record.contains("parts") || record.at("parts").empty()) return {};
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> alike;

@@ -179,7 +179,7 @@ std::string model_text(const models::Part& model, const graph::Family& family, c
 
 std::string parts_text(const std::vector<models::KnownPart>& parts) {
   std::map<std::string, std::uint64_t> asked;
-  std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::string>> skipped;  // how many, the first
+  std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::string>> skipped;  // count, the first
   for (const models::KnownPart& part : parts) {
     if (part.skipped.empty()) {
       ++asked[part.operation];

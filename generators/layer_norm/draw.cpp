@@ -23,7 +23,7 @@ enum : std::uint64_t { shape_stream = 11, rest_stream = 12, rows_stream = 13 };
 constexpr std::uint64_t shapes_per_many_rows = 500;
 constexpr Index many_rows = 65'536;
 constexpr Index most_judged_elements = Index{1} << 18;
-// Elements of a norm of a model, at least what they are drawn up from: four rows of the widest; tokens of one call.
+// The smallest budget of elements for a model's norm, four rows of the widest; and its rows, the tokens of one call.
 constexpr Index least_model_elements = Index{1} << 16;
 constexpr auto model_rows = std::to_array<Index>({1, 2, 8, 16, 17, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192});
 

@@ -17,9 +17,9 @@ namespace {
 
 constexpr Index least_octave = 3;
 constexpr int most_tries = 1000;
-// Multiply-adds of a model's block, at least what they are drawn up from, and at most.
+// The smallest budget of multiply-adds for a model's block, and the most that it has.
 constexpr Index least_model_work = Index{1} << 21, most_model_work = Index{1} << 27;
-// One shape in so many is a model's, and of these two in seven are long, of heads that are no wider than this.
+// One shape in blocks_per_model is a model's. Two in seven of these are long, of heads no wider than most_long_head.
 constexpr Index blocks_per_model = 20, most_long_head = 64;
 constexpr auto block_lengths = std::to_array<Index>({128, 196, 197, 256, 257, 512, 577, 729});
 constexpr auto long_block_lengths = std::to_array<Index>({1024, 1500, 2048});
@@ -84,8 +84,8 @@ class Shape {
     set_tokens(of(tokens, caps[tokens]), caps[tokens]);
   }
 
-  // Heads of a model, as many as the work leaves, all of the width, and its tokens; long ones mostly beside a short memory. False if the
-  // domain has the heads of no model.
+  // Draws heads of a model, as many as the work leaves, the width that they fill, and tokens; a long sequence mostly has a short memory.
+  // False if the domain has no heads of the model drawn.
   bool draw_model() {
     const std::span<const ModelHeads> models = model_heads();
     const bool is_long = source_.chance(2, 7), longest = is_long && source_.chance(1, 8);

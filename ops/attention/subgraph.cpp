@@ -101,7 +101,7 @@ class Recognition {
   }
   // The softmax whose weights the product takes; nullptr where it takes none.
   [[nodiscard]] const Node* softmax() const noexcept { return softmax_; }
-  // Why there is no attention around it.
+  // The reason why there is no attention around it.
   [[nodiscard]] std::string why_not() const {
     if (graph_.model().opset < 13) return "its Softmax is of an operator version before 13";
     return fmt::format(
@@ -140,7 +140,7 @@ class Recognition {
       nodes.k_transposed = unscaled(product->inputs[1], nodes.of_k);
       return true;
     }
-    // A second one of either, and one before a scale, is none of it.
+    // A second Where or Add, and one before a scale, is no part of it.
     const bool further = !nodes.of_scores.empty();
     if (const Node* const where = graph_.giver(value, "Where"))
       return nodes.choice || further ? ends() : behind_choice(*where, nodes);
@@ -161,7 +161,7 @@ class Recognition {
       nodes = std::move(one);
       return true;
     }
-    if (ends_.empty()) ends_.insert(where.op);  // against other than one number
+    if (ends_.empty()) ends_.insert(where.op);  // its other side is not one number
     return false;
   }
 
@@ -185,7 +185,7 @@ class Recognition {
 
   const Connections& graph_;
   const Node* softmax_ = nullptr;
-  std::set<std::string> ends_;  // where the ways back from the softmax end, if at no product
+  std::set<std::string> ends_;  // givers that end the ways back from the softmax, if no product does
 };
 
 }  // namespace
@@ -339,7 +339,7 @@ std::vector<std::unique_ptr<Subgraph>> subgraphs(const Connections& graph) {
 }
 
 std::vector<Unrecognised> unrecognised(const Connections& graph) {
-  std::map<const Node*, std::string> why;  // by softmax; empty where it is one
+  std::map<const Node*, std::string> why;  // reasons by softmax; empty where it is one
   for (const Node& node : graph.model().nodes) {
     if (node.op != "MatMul" || !graph::is_own(node)) continue;
     Recognition recognition(graph);

@@ -113,9 +113,9 @@ struct Heads {
   bool three = false;
   Index batch = 0, heads = 0, length = 0, width = 0;
 };
-// Whether a node Attention of ONNX is one that a bound is proven of: no past keys, lengths, windows or softcap, and its first output alone.
+// Tells if a node Attention of ONNX is one that a bound is proven of: no past keys, lengths, windows or softcap, and its first output alone.
 bool is_plain(const graph::Node& node);
-// Such a node.
+// The part that such a node is.
 std::unique_ptr<Subgraph> operator_of(const graph::Connections& graph, const graph::Node& node);
 
 }  // namespace attest::ops::of_attention

@@ -146,7 +146,7 @@ class Search {
     found.out = with_bias(*last);
     return made(std::move(found), node.outputs[0]);
   }
-  // Why an attention that gives `heads` stands in no block, though a projection takes these.
+  // The reason why an attention that gives `heads` stands in no block, though a projection takes these.
   [[nodiscard]] const std::string* why_not(int heads) const {
     const auto found = refused_.find(heads);
     return found == refused_.end() ? nullptr : &found->second;
@@ -257,8 +257,8 @@ class Search {
   }
 
   const Connections& graph_;
-  int ended_at_ = -1;                   // where the last way back to a projection ended
-  std::map<int, std::string> refused_;  // by what the attention gives
+  int ended_at_ = -1;                   // value that ended the last way back to a projection
+  std::map<int, std::string> refused_;  // reasons by the value that the attention gives
 };
 
 }  // namespace
@@ -294,7 +294,7 @@ std::vector<std::unique_ptr<Subgraph>> subgraphs(const Connections& graph) {
 
 std::vector<Unrecognised> unrecognised(const Connections& graph) {
   Search search(graph);
-  std::set<int> within;  // what attentions of blocks give
+  std::set<int> within;  // values that attentions of blocks give
   for (const Node& node : graph.model().nodes)
     if (graph::is_own(node))
       if (const auto one = search.block(node)) within.insert(one->inner);

@@ -62,7 +62,7 @@ class SumErrors {
   SumErrors(const SumRule& rule, Index most_terms);
   // How far the computed sum may lie from the exact one, whatever the order: g of docs/mha.md, section 1. 0 where nothing rounds.
   [[nodiscard]] double operator()(const Terms& terms) const;
-  // Whether some partial sum, or a factor as it is rounded, may overflow.
+  // Tells if some partial sum, or a factor as it is rounded, may overflow.
   [[nodiscard]] bool overflows(const Terms& terms) const;
 
  private:

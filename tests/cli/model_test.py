@@ -92,7 +92,7 @@ class Model(Cli):
 
     @staticmethod
     def polygraphy_array(array):
-        """As Polygraphy's JSON has it: the base64 text of an .npy."""
+        """An array as Polygraphy's JSON has it: the base64 text of an .npy."""
         import numpy as np
         file = io.BytesIO()
         np.save(file, array)

@@ -34,7 +34,7 @@ class SilentSubjects : public ::testing::Test {
   const std::unique_ptr<SubjectFactory> fused = builtin_subject("builtin:fused", {});
 };
 
-// Whatever is asked after the 200th call fails alike, in fresh instances too: shrinking would end at the smallest problem there is.
+// Every call after the 200th fails alike, in fresh instances too: shrinking would end at the smallest problem there is.
 TEST_F(SilentSubjects, WhatIsLostIsToldByTheCallThatLostIt) {
   std::atomic<int> calls = 0;
   const Summary summary =
@@ -49,7 +49,7 @@ TEST_F(SilentSubjects, WhatIsLostIsToldByTheCallThatLostIt) {
   EXPECT_EQ(summary.exit(), Exit::found);
 }
 
-// The same where calls do not return: one time-out, and one of a fresh instance's smallest problem.
+// Calls that do not return end alike: one time-out, and one of a fresh instance's smallest problem.
 TEST_F(SilentSubjects, WhatHangsForGoodIsAskedOnceMore) {
   std::atomic<int> calls = 0, hung = 0;
   const Summary summary = campaign([&](const attest_attention&, CallResult result) {
@@ -60,7 +60,7 @@ TEST_F(SilentSubjects, WhatHangsForGoodIsAskedOnceMore) {
   EXPECT_FALSE(summary.silent.empty());
   ASSERT_EQ(summary.findings.size(), 1u);
   EXPECT_EQ(summary.findings[0].entry.seen, VerdictKind::timeout);
-  EXPECT_LE(hung, 2 * 2);  // of each job
+  EXPECT_LE(hung, 2 * 2);  // two of each job
 }
 
 // A kernel that fails nearly everywhere returns something for the smallest problem: the campaign goes on, and its failures are shrunk.
@@ -73,7 +73,7 @@ TEST_F(SilentSubjects, WhatStillAnswersSomethingIsAskedOn) {
   EXPECT_EQ(summary.findings[0].entry.problem.as<attest::Problem>().lk, 5);
 }
 
-// One that never returned anything is so on every problem: its failure may be shrunk, and a thousand more of it say nothing.
+// A subject that never returned anything is silent on every problem: its failure may be shrunk, and a thousand more of it say nothing.
 TEST_F(SilentSubjects, WhatNeverReturnedIsShrunk) {
   const Summary summary = campaign([](const attest_attention&, const CallResult&) { return lost; });
   EXPECT_FALSE(summary.silent.empty());
@@ -92,7 +92,7 @@ TEST_F(SilentSubjects, RefusalsOfEverythingEndToo) {
   EXPECT_TRUE(summary.findings.empty());
   EXPECT_EQ(summary.exit(), Exit::incomplete);
   EXPECT_NE(summary.unjudged().find("no GPU here"), std::string::npos) << summary.unjudged();
-  // One that took something once may go on to refuse.
+  // A subject that took something once may go on to refuse.
   const Summary some =
       campaign([&](const attest_attention& call,
                    CallResult result) { return call.k.shape[2] % 64 == 1 ? result : refuses(call, result); },

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t draws = 4000;
 const std::vector<Format> three{Format::f32, Format::f16, Format::bf16};
 
-// Whether the widths are those of a model, exactly.
+// Tells if the widths are those of a model, exactly.
 bool has_widths_of_a_model(Index d, Index dv) {
   return std::ranges::any_of(model_heads(), [&](const ModelHeads& m) { return m.d == d && m.dv == dv; });
 }

@@ -185,7 +185,7 @@ TEST(Sums, LeaveWhatIsNotFiniteUndetermined) {
   EXPECT_FALSE(std::isfinite(deviations_of({1, NAN, 2})[0]));
 }
 
-// Whatever the tile: each element added up in the order of k, to the bit, infinities and NaN where they belong.
+// Each element is added up in the order of k whatever the tile, to the bit, infinities and NaN where they belong.
 TEST(Products, AreThoseOfPlainLoopsToTheBit) {
   const auto same = [](double x, double y) {
     return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y) || (std::isnan(x) && std::isnan(y));

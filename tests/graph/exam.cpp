@@ -21,7 +21,7 @@ namespace {
 using namespace attest;
 using graph::Array;
 
-// "" where `got` is what may come.
+// The first difference of `got` from what may come; "" where there is none.
 std::string difference(const Array& got, const graph::Spread& spread) {
   const Array& expected = spread.reference;
   if (got.type != expected.type || got.shape != expected.shape)

@@ -167,7 +167,7 @@ std::vector<One> nodes() {
        of_microsoft(node("BiasGelu", {"batch", "length", 8}, {weights({8})}, {})),
        {{"tanh", [](File& file) { file.nodes.back().op = "FastGelu"; }}},
        true,
-       0.6},  // beyond 4 both are x or 0
+       0.6},  // both are x or 0 beyond 4
       {"ResizeNearest",
        resize({}),
        {with(attr("nearest_mode", "ceil")), with(attr("coordinate_transformation_mode", "align_corners"))},

@@ -386,7 +386,7 @@ TEST(Problem, HasALongSequenceWhereThatIsAskedFor) {
   std::set<Index> lengths, batches;
   int keys_alone = 0, queries_alone = 0;
   for (std::uint64_t number = 0; number < 400; ++number) {
-    const Problem problem = encoder.draw(3, number, 4, 64);  // whatever that comes to
+    const Problem problem = encoder.draw(3, number, 4, 64);  // a length past the 4 elements
     EXPECT_GE(problem.sizes.at("length"), 64);
     EXPECT_LT(problem.sizes.at("length"), 128);
     EXPECT_EQ(problem.sizes.at("batch"), 1);
@@ -439,7 +439,7 @@ TEST_F(OfOnesOwn, ComeFirstAsTheyAreAndAllElseIsMadeOfThem) {
   EXPECT_THROW(Family(program, Constraints{}), Error);
   const Family family(program, constraints);
   for (const std::size_t n : {0u, 1u}) {
-    const Problem first = family.draw(7, n, 4);  // however large
+    const Problem first = family.draw(7, n, 4);  // larger than 4 elements
     EXPECT_EQ(first.given, static_cast<Index>(n));
     const Feeds feeds = family.feeds(first), &own = (*constraints.given)[n];
     for (const auto& [name, array] : own) {

@@ -117,7 +117,7 @@ TEST_F(Folders, TellOtherCampaignsAndDamage) {
 
 // A batch leak shows by `spread`, and by `masked-positions` where all samples are equal until their masked ids change: one defect.
 TEST_F(Folders, HaveOneFindingForOneDefectThatSeveralLawsTell) {
-  // Where that comes about: short samples of equal ids, these laws of each problem.
+  // Short samples of equal ids, and these laws on each problem, bring that about.
   graph::constrain(options.constraints, "size.batch", "2..3");
   graph::constrain(options.constraints, "size.length", "2..6");
   graph::constrain(options.constraints, "values.ids", "same,ends");

@@ -158,7 +158,7 @@ TEST(Parts, AreNoneThatLookAlike) {
   s.mask = "add-scale";
   EXPECT_EQ(parts_of(read(attention(s))), "");
   EXPECT_EQ(parts_of(read(norm("outside"))), "");
-  // What Attention may be asked beyond its bound.
+  // Options of Attention beyond its bound.
   const auto with = [](auto change) {
     File f = fused("added");
     f.opset = 25;
@@ -187,7 +187,7 @@ TEST(Parts, AreListedWithTheReasonWhyOneIsNotHeldToItsBound) {
   const std::string no_block = "; mha y: no projection takes its heads";
   Spelling s;
   EXPECT_EQ(listed(attention(s)), "attention y" + no_block);
-  // Before a problem is asked it is known what problems would tell: two scales, an axis.
+  // The list says what problems would tell before one is asked: two scales, an axis.
   File scaled_twice = attention(s);
   for (auto& node : scaled_twice.nodes)
     if (node.op == "MatMul" && node.inputs[0] == "q") node.inputs[0] = "twice";
@@ -198,7 +198,7 @@ TEST(Parts, AreListedWithTheReasonWhyOneIsNotHeldToItsBound) {
   s.axis = -1;
   EXPECT_EQ(listed(attention(s), "run=bf16"),
             "attention y: no bound is proven of graphs that run in another format than their own" + no_block);
-  // What looks like a part, and is none.
+  // Nodes that look like a part, and are none.
   File capped = attention(s);
   for (auto& node : capped.nodes)
     if (node.op == "Softmax") node.inputs[0] = "capped";
@@ -225,7 +225,7 @@ TEST(Parts, OfBlocksSayWhichProjectionIsMissing) {
   BlockSpelling s;
   EXPECT_EQ(listed(BlockFile(s).file).find("projection"), std::string::npos) << listed(BlockFile(s).file);
   File turned =
-      BlockFile(s).file;  // as by rotary embeddings: something is computed between the projection and the keys
+      BlockFile(s).file;  // rotary embeddings, for one: something is computed between the projection and the keys
   const auto scores = std::ranges::find_if(turned.nodes, [](const graph::test::FileNode& node) {
     return node.op == "MatMul" && node.inputs[1].starts_with("Transpose");
   });

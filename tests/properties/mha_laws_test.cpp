@@ -260,7 +260,7 @@ TEST(MhaLaws, HeadsMayBeComputedByTheirPlace) {
   }
 }
 
-// What tensor cores of few fraction bits may cut is no exact sum: a unit of 8 gives -512 for -511.
+// A sum that tensor cores of few fraction bits may cut is not exact: a unit of 8 gives -512 for -511.
 TEST(MhaLaws, UniformJudgesNoSumThatTensorCoresMayCut) {
   const mha::Inputs inputs = mha::materialise(mha::problem_from_text(
       "op=mha b=1 l=1 m=1 e=2 heads=2 kv_heads=1 head_dim=2 dtype=f16 self=1 biases=in weights=uniform seed=0 "
