@@ -78,9 +78,10 @@ std::span<const Index> prefill_lengths() noexcept { return prefills; }
 std::span<const Index> cached_lengths() noexcept { return std::span(paged).subspan(5); }
 std::span<const Index> paged_lengths() noexcept { return paged; }
 
-Index draw_size(Source& source, std::span<const Index> sizes, Index most) {
-  const auto fit = std::upper_bound(sizes.begin(), sizes.end(), most) - sizes.begin();
-  const Index size = source.pick(sizes.first(static_cast<std::size_t>(std::max<std::ptrdiff_t>(fit, 1))));
+Index draw_size(Source& source, std::span<const Index> sizes, Index most, Index least) {
+  const auto end = std::max(std::ranges::upper_bound(sizes, most), std::next(sizes.begin()));
+  const auto begin = std::min(std::ranges::lower_bound(sizes, least), std::prev(end));
+  const Index size = source.pick(std::span(begin, end));
   if (!source.chance(1, 4)) return size;
   return std::max<Index>(size + (source.chance(1, 2) ? 1 : -1), 1);
 }

@@ -37,8 +37,9 @@ std::span<const Index> paged_lengths() noexcept;
 // Requests that a server puts into one call.
 inline constexpr auto serving_batches = std::to_array<Index>({1, 2, 8, 17, 64, 256});
 
-// Draws one of ascending `sizes` that is not above `most`, or the first; one in four is one off. At least 1.
-Index draw_size(Source& source, std::span<const Index> sizes, Index most);
+// Draws one of ascending `sizes` from `least` to `most`, or else the largest that is not above `most`, or the first; one in four is one off. At least
+// 1.
+Index draw_size(Source& source, std::span<const Index> sizes, Index most, Index least = 0);
 
 // Returns 2^n times `first`, n at most `doublings`: n or more with probability 1/3^n.
 Index draw_model_work(Source& source, Index first, int doublings);

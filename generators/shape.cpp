@@ -42,6 +42,8 @@ constexpr Index production_octaves[] = {13, 17}, long_production_octaves[] = {17
 constexpr auto production_widths = std::to_array<Index>({64, 80, 96, 128, 256});
 // The smallest budget of multiply-adds for a model's call: one head of 64 queries, 64 keys and a width of 64 has so many.
 constexpr Index least_model_work = Index{1} << 19;
+// The budget of one call in sixteen: a head of 512 queries and keys and a width of 128 has so many.
+constexpr Index most_model_work = Index{1} << 26;
 // The cost of an element of keys or values beside its products, to draw, copy and read it again, in multiply-adds.
 constexpr Index work_of_a_key_element = 4;
 // Queries of one chunk of a prefill, and of a step that checks several drafted tokens.
@@ -203,7 +205,7 @@ class Shape {
   [[nodiscard]] const Dimension& width_of_values() const { return dims_[5]; }
 
   void draw_call_of(const ModelHeads& model, bool gqa, Range key_heads) {
-    work_ = draw_model_work(source_, least_model_work, 5);
+    work_ = source_.chance(1, 16) ? most_model_work : draw_model_work(source_, least_model_work, 5);
     const Index off = source_.chance(1, 16) ? source_.between(-1, 1) : 0;
     const bool may_be_off = widths_.d.contains(model.d + off) && widths_.dv.contains(model.dv + off);
     set(width_of_keys(), may_be_off ? model.d + off : model.d);
@@ -228,8 +230,9 @@ class Shape {
     const bool prefill = kind < 5, decode = kind >= 5 && kind < 9 && lq().range.contains(1),
                fixed = model.keys > 0 && model.keys <= room_of_keys && source_.chance(1, 2);
     const auto side = static_cast<Index>(std::sqrt(static_cast<double>(room)));
+    const Index least = work_ == most_model_work ? side : 0;  // the longest that fits
     const Index keys = fixed     ? model.keys + (source_.chance(1, 8) ? source_.between(-1, 1) : 0)
-                       : prefill ? draw_size(source_, prefill_lengths(), side)
+                       : prefill ? draw_size(source_, prefill_lengths(), side, least)
                                  : draw_size(source_, samples > 1 ? paged_lengths() : cached_lengths(), room_of_keys);
     const Index queries = std::max<Index>(room / keys, 1);
     set(lk(), lk().range.floor(keys));
