@@ -574,10 +574,7 @@ class Campaign {
     const bool in_question = silence_.add(record.number, record.finished, record.outcome);
     if (!silence_.lasts()) release();
     const bool ends = record.outcome.reported && fail(record, dispatch);
-    if (silence_.follows_an_answer())
-      withheld_rows_.push_back(std::move(record.row));
-    else
-      table_.add(std::move(record.row));
+    table_.add(std::move(record.row));
     return !ends && !(in_question && returns_nothing(record));
   }
 
@@ -604,11 +601,15 @@ class Campaign {
         fmt::format("no call returned from case {} on, nor does a fresh instance return for the smallest problem: {}",
                     silence_.first(), silence_.reason());
     is_lost_ = silence_.follows_an_answer();  // a failure that follows none may be shrunk
-    if (!is_lost_) release();
+    if (is_lost_) {
+      table_.forget_from(silence_.first());
+      saved_rows_ = std::min(saved_rows_, table_.rows().size());
+    } else {
+      release();
+    }
     return true;
   }
   void release() {
-    for (CaseRow& row : std::exchange(withheld_rows_, {})) table_.add(std::move(row));
     for (ShrinkTask& task : std::exchange(withheld_, {})) shrinker_.submit(std::move(task));
   }
 
@@ -907,7 +908,6 @@ class Campaign {
   Silence silence_{options_.jobs};
   std::atomic<bool> is_lost_ = false;  // a fresh instance was silent: no call is begun any more
   std::vector<ShrinkTask> withheld_;   // failures since the subject last returned anything
-  std::vector<CaseRow> withheld_rows_;
   bool drawing_ = true;
   std::vector<ShrinkTask> postponed_;  // until drawing ends
   std::exception_ptr unwritten_;       // what kept() could not write

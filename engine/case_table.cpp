@@ -104,6 +104,10 @@ void CaseTable::add(CaseRow row) {
   rows_.push_back(std::move(row));
 }
 
+void CaseTable::forget_from(std::uint64_t number) {
+  std::erase_if(rows_, [number](const CaseRow& row) { return row.number >= number; });
+}
+
 std::vector<const Row*> CaseTable::holding(std::string_view property) const {
   const std::bitset<most_laws> laws = laws_named(property);
   std::vector<const Row*> found;

@@ -64,6 +64,8 @@ class CaseTable {
   explicit CaseTable(Supports supports) : supports_(std::move(supports)) { know_forms(supports_.forms()); }
 
   void add(CaseRow row);
+  // Drops the rows of the cases from that number on.
+  void forget_from(std::uint64_t number);
   [[nodiscard]] const std::vector<CaseRow>& rows() const noexcept { return rows_; }
   [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
 

@@ -212,12 +212,16 @@ class Shape {
     set(width_of_values(), may_be_off ? model.dv + off : model.dv);
     const Index crowd = source_.chance(1, 4) ? source_.pick(serving_batches) : 1;
     draw_lengths(model, crowd);
-    const Index of_a_head = problem_.lk * row() * std::max(problem_.lq, work_of_a_key_element),
+    // A subject may take no samples, keys or heads of the sizes that it is asked for.
+    const Index of_the_keys = std::max<Index>(problem_.lk, 1) * row(),
+                of_a_head = of_the_keys * std::max(problem_.lq, work_of_a_key_element),
                 most_samples = std::clamp<Index>(work_ / of_a_head, 1, crowd);
     set(batch(), batch().range.floor(*std::prev(std::ranges::upper_bound(serving_batches, most_samples))));
     // Whole groups where there is room for one, fewer key/value heads where their elements are many.
-    const Index of_keys = std::max<Index>(work_ / work_of_a_key_element / (problem_.b * problem_.lk * row()), 1),
-                room = cap<Index>(heads()), members = gqa ? std::min(model.heads / model.kv_heads, room) : 1,
+    const Index of_keys =
+                    std::max<Index>(work_ / work_of_a_key_element / (std::max<Index>(problem_.b, 1) * of_the_keys), 1),
+                room = std::max<Index>(cap<Index>(heads()), 1),
+                members = gqa ? std::min(model.heads / model.kv_heads, room) : 1,
                 most = std::min({model.heads / members, room / members, of_keys}),
                 groups = std::max<Index>(most - (source_.chance(1, 16) ? 1 : 0), 1), count = members * groups;
     set(heads(), heads().range.floor(count));

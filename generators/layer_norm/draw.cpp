@@ -53,7 +53,8 @@ void draw_shape(Problem& p, const Domain& domain, Source& source, bool many) {
   if (model && widths.hi >= model_widths().front()) {
     const Index work = draw_model_work(source, least_model_elements, 7);
     p.hidden = clipped(draw_size(source, model_widths(), std::min(work, widths.hi)), widths);
-    p.rows = clipped(draw_size(source, model_rows, work / p.hidden), rows);
+    if (p.hidden < 1) p.hidden = widths.multiple;
+    p.rows = clipped(draw_size(source, model_rows, std::max<Index>(work / p.hidden, 1)), rows);
     return;
   }
   if (only_models) throw usage_error("--sizes models: the subject takes no shape of a model");

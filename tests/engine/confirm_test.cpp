@@ -341,7 +341,7 @@ TEST_F(Confirm, WhatDependsOnTheCallsBeforeIsReproducedWithThem) {
       return result;
     };
   });
-  CampaignOptions asked = options(3, 400);
+  CampaignOptions asked = options(4, 400);
   asked.laws = {0, ""};
   Observer silent;
   const Summary summary = run_campaign(*plans, nullptr, asked, silent);

@@ -161,7 +161,7 @@ TEST(KnownNights, OneDefectIsNewOnce) {
   std::size_t told_otherwise = 0;
   for (const std::uint64_t seed : {1, 2, 3}) {
     const std::set<std::string> before = seed > 1 ? known_buckets(folder.path()) : std::set<std::string>();
-    const Summary summary = night(*subject, seed, folder.path(), seed == 1 ? 100 : 600);
+    const Summary summary = night(*subject, seed, folder.path(), seed == 1 ? 50 : 1200);
     EXPECT_EQ(summary.exit(), seed == 1 ? Exit::found : Exit::held) << seed;
     EXPECT_FALSE(summary.findings.empty());
     for (const Finding& finding : summary.findings)

@@ -513,8 +513,12 @@ std::vector<probing::NarrowQuestion> narrow_questions(const Maker& maker, const 
       all.push_back({part.part, part.what, against.formats, [&maker, &part, bits = against.bits, key] {
                        std::vector<std::function<std::optional<ops::Problem>()>> calls;
                        for (auto& shot : part.make(maker, bits))
-                         calls.emplace_back(
-                             [shot = std::move(shot), key] { return ops::Problem(somewhere(shot().problem, key)); });
+                         calls.emplace_back([shot = std::move(shot), key]() -> std::optional<ops::Problem> {
+                           Problem p = shot().problem;
+                           if (p.b * p.hq * p.hkv * p.lq == 0 || p.hq % p.hkv != 0)
+                             return std::nullopt;  // the subject takes none
+                           return ops::Problem(somewhere(std::move(p), key));
+                         });
                        return calls;
                      }});
   return all;

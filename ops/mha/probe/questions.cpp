@@ -153,8 +153,10 @@ std::vector<probing::NarrowQuestion> narrow_questions(const BlockMaker& maker, c
     question.calls = [&maker, within, attention, calls = std::move(question.calls)] {
       Calls said;
       for (auto& call : calls())
-        said.emplace_back(
-            [&maker, call = std::move(call)] { return Heart(maker).said(call()->as<attest::Problem>()); });
+        said.emplace_back([&maker, call = std::move(call)] {
+          const std::optional<ops::Problem> asked = call();
+          return asked ? Heart(maker).said(asked->as<attest::Problem>()) : std::nullopt;
+        });
       return said;
     };
     all.push_back(std::move(question));
