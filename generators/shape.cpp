@@ -218,8 +218,7 @@ class Shape {
                 most_samples = std::clamp<Index>(work_ / of_a_head, 1, crowd);
     set(batch(), batch().range.floor(*std::prev(std::ranges::upper_bound(serving_batches, most_samples))));
     // Whole groups where there is room for one, fewer key/value heads where their elements are many.
-    const Index of_keys =
-                    std::max<Index>(work_ / work_of_a_key_element / (std::max<Index>(problem_.b, 1) * of_the_keys), 1),
+    const Index of_keys = std::max<Index>(work_of_keys() / (std::max<Index>(problem_.b, 1) * of_the_keys), 1),
                 room = std::max<Index>(cap<Index>(heads()), 1),
                 members = gqa ? std::min(model.heads / model.kv_heads, room) : 1,
                 most = std::min({model.heads / members, room / members, of_keys}),
@@ -230,7 +229,8 @@ class Shape {
 
   // Prefill, a step of decoding, or a chunk of queries against the keys of those before.
   void draw_lengths(const ModelHeads& model, Index samples) {
-    const Index kind = source_.below(10), room = work_ / (samples * row()), room_of_keys = room / work_of_a_key_element;
+    const Index kind = source_.below(10), room = work_ / (samples * row()),
+                room_of_keys = work_of_keys() / (samples * row());
     const bool prefill = kind < 5, decode = kind >= 5 && kind < 9 && lq().range.contains(1),
                fixed = model.keys > 0 && model.keys <= room_of_keys && source_.chance(1, 2);
     const auto side = static_cast<Index>(std::sqrt(static_cast<double>(room)));
@@ -247,6 +247,8 @@ class Shape {
                                                       : keys));
   }
   [[nodiscard]] Index row() const { return problem_.d + problem_.dv; }
+  // Elements of keys and values that the budget pays for; the largest budget pays for products alone.
+  [[nodiscard]] Index work_of_keys() const { return std::min(work_, most_model_work / 4) / work_of_a_key_element; }
 
   // Everything else at its smallest, but for one dimension in half of the problems.
   bool crowd(const Dimension& crowded, Index size) {
