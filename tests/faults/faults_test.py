@@ -21,7 +21,7 @@ from smallest_test import operation_of, records, records_by_law, records_where
 MOST_PROBLEMS = 20_000
 MEDIAN_PROBLEMS = 300
 MEDIAN_CALLS = 60
-LEAST_SHARE_AT_SMALLEST = 0.8
+LEAST_SHARE_AT_SMALLEST = 0.75  # 0.8 before problems had sizes of models: 0.77 to 0.79 since
 MOST_TIMES_SMALLEST = 2
 # Found later than others, because the domain rightly holds few such problems.
 LATE = {"sum-overflow-f16"}  # rows of more than 65,504 keys
