@@ -14,21 +14,13 @@
 namespace attest::graph {
 namespace {
 
-// [batch, length, heads * width] as [batch, heads, length, width].
-Array in_heads(const Step& step, const Array& x, Index heads, std::string_view attribute) {
+// The heads of an input, which may have an axis of its own. `attribute`: the one that says how many there are.
+Array heads_of(const Step& step, const Array& x, Index heads, std::string_view attribute) {
   if (x.rank() == 4) return x;
   if (x.rank() != 3) step.refuse(fmt::format("{} in place of three axes or four", shape_text(x.shape)));
   if (heads < 1 || x.shape[2] % heads != 0)
     step.refuse(fmt::format("{} of {} heads: say {}", shape_text(x.shape), heads, attribute));
-  Array split = x;
-  split.shape = {x.shape[0], x.shape[1], heads, x.shape[2] / heads};
-  return transposed(step, split, std::vector<Index>{0, 2, 1, 3});
-}
-
-Array out_of_heads(const Step& step, const Array& x) {
-  Array out = transposed(step, x, std::vector<Index>{0, 2, 1, 3});
-  out.shape = {out.shape[0], out.shape[1], out.shape[2] * out.shape[3]};
-  return out;
+  return in_heads(step, x, heads);
 }
 
 // Each head of keys and values for as many heads of queries as share it, which lie side by side.
@@ -106,10 +98,10 @@ void attention(Step& step) {
     return step.part(evaluate, std::move(inputs), std::move(attributes));
   };
   const bool flat = step.in(0).rank() == 3;
-  const Array q = in_heads(step, step.in(0), step.integer("q_num_heads", 0), "q_num_heads");
+  const Array q = heads_of(step, step.in(0), step.integer("q_num_heads", 0), "q_num_heads");
   const Index heads = q.shape[1], of_keys = step.integer("kv_num_heads", 0);
   const auto present = [&](std::size_t index, const Array* past) {
-    Array own = in_heads(step, step.in(index), of_keys, "kv_num_heads");
+    Array own = heads_of(step, step.in(index), of_keys, "kv_num_heads");
     return past == nullptr ? own : of(concat, {past, &own}, {{"axis", std::int64_t{2}}});
   };
   Array present_k = present(1, past_k), present_v = present(2, past_v);
@@ -162,7 +154,7 @@ void attention(Step& step) {
 void rotary_embedding(Step& step) {
   floats_alone(step, step.in(0));
   const bool flat = step.in(0).rank() == 3;
-  Array x = in_heads(step, step.in(0), step.integer("num_heads", 0), "num_heads");
+  Array x = heads_of(step, step.in(0), step.integer("num_heads", 0), "num_heads");
   const Index stated = step.integer("rotary_embedding_dim", 0), width = stated == 0 ? x.shape[3] : stated,
               half = width / 2;
   if (width < 0 || width > x.shape[3] || width % 2 != 0)

@@ -115,20 +115,6 @@ void embedded_layer_normalization(Step& step) {
 
 namespace {
 
-// Turns [batch, length, heads * width] into [batch, heads, length, width], and back.
-Array in_heads(const Step& step, const Array& x, Index heads) {
-  if (x.rank() != 3 || heads < 1 || x.shape[2] % heads != 0)
-    step.refuse(fmt::format("{} of {} heads", shape_text(x.shape), heads));
-  Array apart = x;
-  apart.shape = {x.shape[0], x.shape[1], heads, x.shape[2] / heads};
-  return transposed(step, apart, std::vector<Index>{0, 2, 1, 3});
-}
-Array joined(const Step& step, const Array& x) {
-  Array out = transposed(step, x, std::vector<Index>{0, 2, 1, 3});
-  out.shape = {out.shape[0], out.shape[1], out.shape[2] * out.shape[3]};
-  return out;
-}
-
 Array behind(Step& step, const Array* past, const Array& x) {
   return past == nullptr ? x : step.part(concat, {past, &x}, {{"axis", std::int64_t{2}}});
 }
@@ -186,7 +172,7 @@ Array attended(Step& step, const Array& q, const Array& k, const Array& v, std::
   added = plus(step, added, step.maybe(bias));
   Attributes scaled;
   if (step.attribute("scale") != nullptr) scaled.emplace("scale", step.number("scale", 0));
-  return joined(step, step.part(attention, {&q, &k, &v, &added}, std::move(scaled)));
+  return out_of_heads(step, step.part(attention, {&q, &k, &v, &added}, std::move(scaled)));
 }
 
 }  // namespace
@@ -277,7 +263,7 @@ void turned_by_tables(Step& step) {
     positions = positions_from(std::vector<Index>(static_cast<std::size_t>(apart.shape[0]), step.numbers(1).front()),
                                apart.shape[2]);
   const Array out = turned(step, apart, cosines, step.in(3), positions, step.integer("interleaved", 0));
-  step.outputs.push_back(flat ? joined(step, out) : out);
+  step.outputs.push_back(flat ? out_of_heads(step, out) : out);
 }
 
 namespace {
@@ -358,7 +344,7 @@ void grouped_attention(Step& step) {
   Attributes scaled;
   if (const double scale = step.number("scale", 0); scale != 0) scaled.emplace("scale", scale);
   const Array keys = cached(3, k, 0), values = cached(4, v, 0);
-  step.outputs.push_back(joined(step, step.part(attention, {&q, &keys, &values, &added}, std::move(scaled))));
+  step.outputs.push_back(out_of_heads(step, step.part(attention, {&q, &keys, &values, &added}, std::move(scaled))));
   // The contents of a cache past a sample's tokens are not said.
   if (step.gives(1) || step.gives(2)) {
     step.outputs.push_back(cached(3, k, unknown));

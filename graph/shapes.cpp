@@ -103,6 +103,20 @@ Array transposed(const Step& step, const Array& x, std::span<const Index> order)
   return gathered(step, x, std::move(shape), 0, strides);
 }
 
+Array in_heads(const Step& step, const Array& x, Index heads) {
+  if (x.rank() != 3 || heads < 1 || x.shape[2] % heads != 0)
+    step.refuse(fmt::format("{} of {} heads", shape_text(x.shape), heads));
+  Array apart = x;
+  apart.shape = {x.shape[0], x.shape[1], heads, x.shape[2] / heads};
+  return transposed(step, apart, std::vector<Index>{0, 2, 1, 3});
+}
+
+Array out_of_heads(const Step& step, const Array& x) {
+  Array out = transposed(step, x, std::vector<Index>{0, 2, 1, 3});
+  out.shape = {out.shape[0], out.shape[1], out.shape[2] * out.shape[3]};
+  return out;
+}
+
 Rows rows_of(const Step& step, const Array& x, std::span<const Index> axes) {
   Rows rows;
   for (Index k = 0; k < x.rank(); ++k) {
