@@ -79,21 +79,18 @@ class Score {
  public:
   explicit Score(Judgement& judgement) : judgement_(judgement) {}
 
-  void element(double z, bool determined, const Witness& at) {
-    if (!determined) {
+  void element(Scored one, bool floating) {
+    if (!one.determined) {
       ++judgement_.undetermined;
       return;
     }
     ++judgement_.judged;
-    if (z > judgement_.z) {
-      judgement_.z = z;
-      judgement_.witness = at;
+    if (one.z > judgement_.z) {
+      judgement_.z = one.z;
+      judgement_.witness = std::move(one.at);
     }
-  }
-  void floating(double z, bool determined, const Witness& at) {
-    element(z, determined, at);
-    if (!determined) return;
-    const double limited = std::min(z, most_squared);
+    if (!floating) return;
+    const double limited = std::min(one.z, most_squared);
     squares_ += limited * limited;
     ++count_;
   }
@@ -107,23 +104,19 @@ class Score {
   Index count_ = 0;
 };
 
-void score_floats(Score& score, const std::string& name, const Array& out, const Spread& spread) {
-  for (std::size_t i = 0; i < spread.deviation.size(); ++i) {
-    const double r = spread.reference.floats[i], s = spread.deviation[i], got = out.floats[i];
-    const double z = std::isfinite(got) ? std::fabs(got - r) / s : infinite;
-    score.floating(z, std::isfinite(r) && std::isfinite(s), {name, static_cast<Index>(i), got, r, s});
-  }
-}
-
-void score_integers(Score& score, const std::string& name, const Array& out, const Spread& spread) {
-  for (std::size_t i = 0; i < spread.deviation.size(); ++i) {
-    const std::int64_t r = spread.reference.integers[i], got = out.integers[i];
-    score.element(got == r ? 0 : infinite, spread.deviation[i] == 0,
-                  {name, static_cast<Index>(i), static_cast<double>(got), static_cast<double>(r), 0});
-  }
-}
-
 }  // namespace
+
+Scored scored(const std::string& name, const Array& out, const Spread& spread, std::size_t element) {
+  const double s = spread.deviation[element];
+  const auto at = static_cast<Index>(element);
+  if (!is_floating(out.type)) {
+    const std::int64_t r = spread.reference.integers[element], got = out.integers[element];
+    return {{name, at, static_cast<double>(got), static_cast<double>(r), 0}, got == r ? 0 : infinite, s == 0};
+  }
+  const double r = spread.reference.floats[element], got = out.floats[element];
+  const double z = std::isfinite(got) ? std::fabs(got - r) / s : infinite;
+  return {{name, at, got, r, s}, z, std::isfinite(r) && std::isfinite(s)};
+}
 
 Ensemble::Ensemble(const Program& program, Feeds feeds, Precision precision, std::uint64_t seed,
                    std::function<bool()> stop)
@@ -326,10 +319,8 @@ Judgement Ensemble::judge_by(const std::vector<Array>& outputs, int members) {
       return mismatch(fmt::format("output '{}' is {} {} in place of {} {}", name, graph::name(out.type),
                                   shape_text(out.shape), graph::name(reference.type), shape_text(reference.shape)));
     const Index before = judgement.judged;
-    if (is_floating(out.type))
-      score_floats(score, name, out, expected[o]);
-    else
-      score_integers(score, name, out, expected[o]);
+    for (std::size_t i = 0; i < expected[o].deviation.size(); ++i)
+      score.element(scored(name, out, expected[o], i), is_floating(out.type));
     narrow = narrow || (!expected[o].wide && judgement.judged > before);
   }
   score.finish();

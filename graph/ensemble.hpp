@@ -31,6 +31,15 @@ struct Witness {
   double got = 0, expected = 0, deviation = 0;
 };
 
+// One element of a result, held against what is known of it.
+struct Scored {
+  Witness at;
+  double z = 0;             // |out - reference| / s; infinite where it is no number, or an integer that differs
+  bool determined = false;  // otherwise it may be anything
+};
+// `out`: of the reference's type and shape. `name`: the output's.
+Scored scored(const std::string& name, const Array& out, const Spread& spread, std::size_t element);
+
 // What a runtime's results come to. Nothing is proven: a failure says that of thousands of conforming runs none came as far.
 struct Judgement {
   // vacuous: no element could be judged, or all that could are wide.

@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "models/tensors.hpp"
@@ -17,15 +15,10 @@ constexpr std::uint64_t seed = 1;  // the ensemble's: the same verdict each time
 
 JudgedOutput judged(const std::string& name, const graph::Array& got, const graph::Spread& spread) {
   JudgedOutput one{name, got.shape, got.size()};
-  const bool floats = graph::is_floating(got.type);
   for (std::size_t i = 0; i < spread.deviation.size(); ++i) {
-    const double r = floats ? spread.reference.floats[i] : static_cast<double>(spread.reference.integers[i]);
-    const double s = spread.deviation[i], x = floats ? got.floats[i] : static_cast<double>(got.integers[i]);
-    if (!std::isfinite(r) || !std::isfinite(s)) continue;
+    const auto [at, z, determined] = graph::scored(name, got, spread, i);
+    if (!determined) continue;
     ++one.judged;
-    double z = std::isfinite(x) ? std::fabs(x - r) / s : std::numeric_limits<double>::infinity();
-    if (!floats) z = got.integers[i] == spread.reference.integers[i] ? 0 : std::numeric_limits<double>::infinity();
-    const graph::Witness at{name, static_cast<Index>(i), x, r, s};
     if (z > graph::failing_z && one.wrong++ == 0) one.first = at;
     if (!one.worst || z > one.z) {
       one.worst = at;
