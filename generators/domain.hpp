@@ -31,7 +31,7 @@ Range intersect(Range a, Range b) noexcept;
 
 // Which problems may be drawn. Every problem drawn from a domain is valid and supported by
 // construction; only a predicate given to assume() filters.
-class Domain {
+class Domain : public Sized {
  public:
   // The attention domain of a subject that supports `supports`, in storage formats `dtypes`, each
   // drawn equally often. Throws Error(usage) if that leaves no problem at all.
@@ -72,10 +72,6 @@ class Domain {
                         static_cast<double>(p.lk) * static_cast<double>(p.d + p.dv);
     return least_work_ <= work && work <= most_work_;
   }
-
-  // Chooses small shapes, those of models, or both; SizeRegime::both at first.
-  void draw_sizes(SizeRegime sizes) noexcept { sizes_ = sizes; }
-  [[nodiscard]] SizeRegime sizes() const noexcept { return sizes_; }
 
   // What a drawn field may be: range<&Problem::keep>(). Dimensions include 0 only where the subject's smallest is 0.
   [[nodiscard]] const Range& range(const Field& field) const noexcept { return ranges_[position(field)]; }
@@ -125,7 +121,6 @@ class Domain {
   std::vector<Says> where_;
   std::vector<std::function<bool(const Problem&)>> predicates_;
   std::function<bool(const Problem&)> of_shape_;
-  SizeRegime sizes_ = SizeRegime::both;
   double least_work_ = 0, most_work_ = std::numeric_limits<double>::infinity();
 };
 

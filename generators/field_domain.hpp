@@ -19,7 +19,7 @@ namespace attest {
 // Which problems of an operation may be drawn, as generators/domain.hpp says it for attention: what each field of its table may be,
 // and predicates. P: its problem, S: what a subject supports of it, `fields`: its table.
 template <class P, class S, std::span<const FieldRow<P, S>> (*fields)() noexcept>
-class FieldDomain {
+class FieldDomain : public Sized {
  public:
   using Field = FieldRow<P, S>;
 
@@ -39,10 +39,6 @@ class FieldDomain {
   [[nodiscard]] bool accepts(const P& problem) const {
     return std::ranges::all_of(predicates_, [&](const auto& holds) { return holds(problem); });
   }
-
-  // Chooses small shapes, those of models, or both; SizeRegime::both at first.
-  void draw_sizes(SizeRegime sizes) noexcept { sizes_ = sizes; }
-  [[nodiscard]] SizeRegime sizes() const noexcept { return sizes_; }
 
   // What a drawn field may be.
   [[nodiscard]] const Range& range(const Field& field) const noexcept {
@@ -91,7 +87,6 @@ class FieldDomain {
   S supports_;
   std::vector<Format> dtypes_;
   std::vector<Range> ranges_;  // by the position of the field
-  SizeRegime sizes_ = SizeRegime::both;
   std::vector<std::function<bool(const P&)>> predicates_;
 };
 

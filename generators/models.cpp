@@ -72,6 +72,8 @@ SizeRegime sizes_named(std::string_view name) {
   return static_cast<SizeRegime>(found - sizes_names.begin());
 }
 
+void refuse_models() { throw usage_error("--sizes models: the subject takes no shape of a model"); }
+
 std::span<const ModelHeads> model_heads() noexcept { return heads_in_use; }
 std::span<const Index> model_widths() noexcept { return widths; }
 std::span<const Index> prefill_lengths() noexcept { return prefills; }

@@ -15,6 +15,19 @@ constexpr auto sizes_names = std::to_array<std::string_view>({"both", "small", "
 // Throws Error(usage) for another name.
 SizeRegime sizes_named(std::string_view name);
 
+// The shapes that a domain draws.
+class Sized {
+ public:
+  // Chooses small shapes, those of models, or both; SizeRegime::both at first.
+  void draw_sizes(SizeRegime sizes) noexcept { sizes_ = sizes; }
+  [[nodiscard]] SizeRegime sizes() const noexcept { return sizes_; }
+
+ private:
+  SizeRegime sizes_ = SizeRegime::both;
+};
+// Throws Error(usage): SizeRegime::models where the subject takes no shape of a model.
+[[noreturn]] void refuse_models();
+
 inline constexpr Index shapes_per_model = 10;
 
 // An attention of a model in use, as its published configuration says it (docs/sizes.md has the sources).

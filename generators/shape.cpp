@@ -11,7 +11,6 @@
 #include <span>
 #include <utility>
 
-#include "core/error.hpp"
 #include "generators/edges.hpp"
 #include "generators/models.hpp"
 
@@ -181,7 +180,7 @@ class Shape {
       problem_ = before;
       one_width_ = one_width_before;
       group_.reset();
-      break;
+      return false;
     }
     return false;
   }
@@ -369,7 +368,7 @@ bool draw_shape(Problem& problem, const Domain& domain, Source& source, int size
                      only_models;
   const bool crowded = !only_models && ((large_batch && shape.draw_large_batch()) || (crowd && shape.draw_crowd()));
   const bool of_model = !crowded && model && shape.draw_model(gqa, key_heads);
-  if (only_models && !of_model) throw usage_error("--sizes models: the subject takes no shape of a model");
+  if (only_models && !of_model) refuse_models();
   if (!crowded && !of_model && !(production && shape.draw_production(gqa, key_heads))) {
     if (!domain.may_accept_work(shape.most_work())) return false;
     shape.draw();

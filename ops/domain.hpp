@@ -33,9 +33,7 @@ class DomainOf final : public Domain {
     else
       throw usage_error(fmt::format("{} has no form '{}'", op_, form));
   }
-  void draw_sizes(SizeRegime sizes) override {
-    if constexpr (requires { own_.draw_sizes(sizes); }) own_.draw_sizes(sizes);
-  }
+  void draw_sizes(SizeRegime sizes) override { own_.draw_sizes(sizes); }
   [[nodiscard]] bool has_forms() const noexcept override {
     return requires(Own own) { own.say_form_where("", "", nullptr); };
   }

@@ -57,7 +57,7 @@ void draw_shape(Problem& p, const Domain& domain, Source& source, bool many) {
     p.rows = clipped(draw_size(source, model_rows, std::max<Index>(work / p.hidden, 1)), rows);
     return;
   }
-  if (only_models) throw usage_error("--sizes models: the subject takes no shape of a model");
+  if (only_models) refuse_models();
   const Index dice = source.below(1000);
   const Index most = dice == 0 ? Index{1} << 24 : dice < 100 ? Index{1} << 20 : Index{1} << 16;
   const Index work = source.log_uniform(most);

@@ -49,8 +49,7 @@ class Shape {
       for (int halvings = 0; too_much(most) && halvings < 64; ++halvings) halve();
       if (fits()) return;
     }
-    if (domain_.sizes() == SizeRegime::models)
-      throw usage_error("--sizes models: the subject takes no shape of a model");
+    if (domain_.sizes() == SizeRegime::models) refuse_models();
     // Dice that never fit: the least of everything.
     least();
     if (!fits()) throw usage_error("what the subject supports of mha leaves no shape");
