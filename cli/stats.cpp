@@ -52,14 +52,8 @@ int run_stats(const Settings& settings, const std::string& subject) {
   const SizeRegime sizes = read_sizes(settings);
   const auto domain = engine::domain_for(factory->info(), op, policy, assume, sizes);
   const Coverage coverage = op.coverage(*domain, seed, cases);
-  const auto holding = [&] {
-    const auto whole = engine::domain_for(factory->info(), op, policy, std::nullopt, sizes);
-    const engine::Assumption about = assume->about(ops::Supports(factory->info()).forms());
-    std::uint64_t count = 0;
-    for (std::uint64_t n = 0; n < cases; ++n) count += about.holds(whole->draw(seed, n, 1).problem) ? 1 : 0;
-    return count;
-  };
-  const std::optional<std::uint64_t> held = assume ? std::optional(holding()) : std::nullopt;
+  std::optional<std::uint64_t> held;
+  if (assume) held = engine::holding(factory->info(), op, policy, *assume, sizes, seed, cases);
   if (json) {
     nlohmann::ordered_json object{
         {"format", 1}, {"verb", "stats"}, {"subject", subject}, {"seed", seed}, {"cases", cases}};

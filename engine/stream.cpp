@@ -113,14 +113,19 @@ std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const 
   return domain;
 }
 
+std::uint64_t holding(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy,
+                      const Assumption& assume, SizeRegime sizes, std::uint64_t seed, std::uint64_t draws) {
+  const std::unique_ptr<Domain> whole = domain_for(info, op, policy, std::nullopt, sizes);
+  const Assumption about_subject = assume.about(Supports(info).forms());
+  std::uint64_t count = 0;
+  for (std::uint64_t i = 0; i < draws; ++i) count += about_subject.holds(whole->draw(seed, i, 1).problem);
+  return count;
+}
+
 double given_up(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy, const Assumption& assume,
                 SizeRegime sizes) {
   constexpr std::uint64_t draws = 1000;
-  const std::unique_ptr<Domain> whole = domain_for(info, op, policy, std::nullopt, sizes);
-  const Assumption about_subject = assume.about(Supports(info).forms());
-  std::uint64_t outside = 0;
-  for (std::uint64_t i = 0; i < draws; ++i) outside += !about_subject.holds(whole->draw(0, i, 1).problem);
-  return static_cast<double>(outside) / draws;
+  return static_cast<double>(draws - holding(info, op, policy, assume, sizes, 0, draws)) / static_cast<double>(draws);
 }
 
 }  // namespace attest::engine

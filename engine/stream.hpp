@@ -30,6 +30,10 @@ Contract contract_for_problem(const SubjectInfo& info, const std::optional<Polic
 std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy,
                                    const std::optional<Assumption>& assume, SizeRegime sizes = SizeRegime::both);
 
+// The number of `draws` problems of a seed, from a subject's whole domain, that an assumption holds of.
+std::uint64_t holding(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy,
+                      const Assumption& assume, SizeRegime sizes, std::uint64_t seed, std::uint64_t draws);
+
 // The share of a subject's whole domain that an assumption gives up, in [0, 1]: over a thousand of its problems.
 double given_up(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy, const Assumption& assume,
                 SizeRegime sizes = SizeRegime::both);
