@@ -339,22 +339,21 @@ class Campaign {
       tell_progress();
       commit(false);
     }
+    tell_unshrunk(stop_shrinking());
+  }
+  // Returns what still waited.
+  std::vector<ShrinkTask> stop_shrinking() {
     shrinker_.stop();
     std::vector<ShrinkTask> waiting = shrinker_.take_waiting([](const ShrinkTask&) { return true; });
     while (shrinker_.busy()) {
       shrinker_.wait(0.1);
       take_results();
     }
-    tell_unshrunk(std::move(waiting));
+    return waiting;
   }
   // A subject that returns nothing shows nothing either: the first of what failed since is told as it was seen, and the rest is its doing.
   void end_in_silence() {
-    shrinker_.stop();
-    std::vector<ShrinkTask> waiting = shrinker_.take_waiting([](const ShrinkTask&) { return true; });
-    while (shrinker_.busy()) {
-      shrinker_.wait(0.1);
-      take_results();
-    }
+    std::vector<ShrinkTask> waiting = stop_shrinking();
     if (!withheld_.empty()) {
       withheld_.front().outcome.presumed = false;
       waiting.push_back(std::move(withheld_.front()));
