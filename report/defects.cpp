@@ -28,7 +28,7 @@ std::string item(std::string_view label, const std::string& text) {
 
 std::string where(const Defect& defect) {
   const auto& [failing, asked, failing_elsewhere, elsewhere] = defect.counts;
-  if (asked + elsewhere < 2) return {};
+  if (asked + elsewhere < 2 || failing + failing_elsewhere == 0) return {};  // too few problems, or no failure, counted
   if (defect.predicate.atoms.empty())
     return fmt::format("no condition found: {} fails {} of {}", defect.key.property, grouped(failing), grouped(asked));
   return fmt::format("{}: {} fails {} of {}, elsewhere {} of {}", to_text(defect.predicate), defect.key.property,
