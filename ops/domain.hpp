@@ -12,7 +12,8 @@
 
 namespace attest::ops {
 
-// The domain of one operation, of type Own in generators/ with a draw_counted() beside it, as the engine asks it. `op`: its name.
+// The domain of one operation, of type Own in generators/ with a draw_counted() beside it, as the engine asks it. `op`:
+// its name.
 template <class Own>
 class DomainOf final : public Domain {
  public:
@@ -59,7 +60,7 @@ class DomainOf final : public Domain {
  private:
   using OwnProblem = decltype(draw_counted(std::declval<const Own&>(), 0, 0, 1).problem);
 
-  // What a predicate says, of a copy that is kept from draw to draw: hundreds may be turned away for one problem.
+  // Evaluates a predicate on a copy that is kept from draw to draw: one problem may cost hundreds of rejected draws.
   static bool says(const std::function<bool(const Problem&)>& predicate, const OwnProblem& problem) {
     thread_local Problem kept{OwnProblem{}};
     kept.as<OwnProblem>() = problem;

@@ -3,8 +3,8 @@
 
 #include "ops/problem.hpp"
 
-// What `attest grade` asks of an operation beside its laws: on which problems many kernels can run, and what the rules of others
-// may ask of a kernel.
+// The questions that `attest grade` asks of an operation beside its laws: the problems that many kernels can run, and
+// the demands that other testers' rules may make of a kernel.
 namespace attest::ops {
 
 class Grading {
@@ -15,15 +15,16 @@ class Grading {
   virtual ~Grading() = default;
 
   struct Words {
-    std::string_view plain;      // what plain() makes of problems: "values from N(0,1), the default scale"
+    std::string_view plain;      // the problems that plain() makes: "values from N(0,1), the default scale"
     std::string_view paired;     // how large paired problems are: "up to 2^20 multiply-adds"
     std::string_view emulated;   // those that emulated kernels run on: "up to 2^16 multiply-adds"
-    std::string_view reference;  // what the rules of others compare with: "explicit attention"
+    std::string_view reference;  // the reference of other testers' rules: "explicit attention"
     std::string_view own;        // the laws that look at a call alone, in words
   };
   [[nodiscard]] virtual const Words& words() const noexcept = 0;
 
-  // Whether a problem is small enough for every kernel and every law; and for kernels that compute an operation at a time.
+  // Whether a problem is small enough for every kernel and every law; and for kernels that compute an operation at a
+  // time.
   [[nodiscard]] virtual bool is_paired(const Problem& problem) const = 0;
   [[nodiscard]] virtual bool is_emulated(const Problem& problem) const = 0;
   // As tests of kernels draw it: values from N(0,1), options at their defaults.
@@ -31,7 +32,7 @@ class Grading {
   // The policy of the plain kernel as a framework runs it on tensors of `type`.
   [[nodiscard]] virtual Policy framework_policy(Format type) const = 0;
 
-  // What a contract promises that says nothing beside its policy.
+  // The contract that states nothing beside its policy.
   [[nodiscard]] virtual Contract silent(const Policy& policy) const = 0;
   // Whether the errors of `contract` are none but such as one of the other two permits.
   [[nodiscard]] virtual bool no_wider(const Contract& contract, const Contract& least, const Contract& other) const = 0;
@@ -41,8 +42,8 @@ class Grading {
   [[nodiscard]] virtual bool has_rare_sums(const Contract&) const { return false; }
 };
 
-// Rounding to nearest, no flush to zero, functions as exact as a contract has them that does not say: what a rule must accept though
-// it is told nothing.
+// Rounding to nearest, no flush to zero, functions as exact as a contract has them that does not say: what a rule must
+// accept though it is told nothing.
 bool is_ordinary(const Grading& grading, const Contract& contract);
 
 }  // namespace attest::ops

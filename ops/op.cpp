@@ -30,7 +30,7 @@ std::optional<std::string> Law::not_applicable(const Problem& problem, const Con
   return op->not_applicable(*this, problem, contract, info);
 }
 
-// ---- of all operations -----------------------------------------------------------------------------------------------
+// ---- of all operations ----------------------------------------------------------------------------------------------
 
 const Op& op_owning(const std::type_info& type) {
   for (const Op* op : all_ops())
@@ -79,7 +79,7 @@ std::size_t law_named(std::string_view name, const Op& op) {
   return static_cast<std::size_t>(found - all_laws().data());
 }
 
-// ---- one call apart from a trial --------------------------------------------------------------------------------------
+// ---- one call apart from a trial ------------------------------------------------------------------------------------
 
 namespace {
 
@@ -116,7 +116,7 @@ Coverage Op::coverage(const Domain&, std::uint64_t, std::uint64_t) const {
 }
 std::optional<std::string> Op::without_elements(const Problem&) const { return std::nullopt; }
 
-// ------------------------------------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------------------------------------------
 
 Policy policy_asked(const Op& op, std::string_view text, std::vector<std::string>* elsewhere) {
   PolicyShare share = policy_share(op.name(), text);
@@ -141,7 +141,7 @@ std::vector<const Field*> fields_by_merit(const Op& op) {
   return rows;
 }
 
-// ---- ops/problem.hpp ---------------------------------------------------------------------------------------------------
+// ---- ops/problem.hpp ------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -190,7 +190,7 @@ Format output_of(const Policy& policy) {
 Policy policy_of(const Contract& contract) { return contract.op().policy(contract); }
 nlohmann::ordered_json to_json(const Contract& contract) { return contract.op().to_json(contract); }
 
-// ---- the field table ---------------------------------------------------------------------------------------------------
+// ---- the field table ------------------------------------------------------------------------------------------------
 
 Problem reset(Problem problem, FieldGroup group) {
   const Op& op = problem.op();

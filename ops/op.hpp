@@ -36,7 +36,7 @@ struct Coverage;
 
 namespace attest::ops {
 
-// ---- drawing -----------------------------------------------------------------------------------------------------------
+// ---- drawing --------------------------------------------------------------------------------------------------------
 
 // A problem, and how many the domain's predicates turned away before it.
 struct Drawing {
@@ -44,7 +44,7 @@ struct Drawing {
   std::uint64_t rejected = 0;
 };
 
-// Which problems of an operation may be drawn (generators/domain.hpp).
+// The problems of an operation that may be drawn (generators/domain.hpp).
 class Domain {
  public:
   virtual ~Domain() = default;
@@ -55,9 +55,11 @@ class Domain {
   [[nodiscard]] virtual bool narrows(std::string_view field) const noexcept = 0;
   // Keeps lo..hi of a drawn integer, label or flag. Throws Error(usage) if nothing is left.
   virtual void narrow(std::string_view field, Index lo, Index hi) = 0;
-  // Keeps those values of a form for which `keeps` holds. Throws Error(usage) if there is no such form, or if none is left.
+  // Keeps those values of a form for which `keeps` holds. Throws Error(usage) if there is no such form, or if none is
+  // left.
   virtual void narrow_form(std::string_view form, const std::function<bool(std::string_view)>& keeps) = 0;
-  // Chooses small shapes, those of models, or both; SizeRegime::both at first. An operation without such shapes draws its own.
+  // Chooses small shapes, those of models, or both; SizeRegime::both at first. An operation without such shapes draws
+  // its own.
   virtual void draw_sizes(SizeRegime /*sizes*/) {}
   // Whether its problems are said in forms.
   [[nodiscard]] virtual bool has_forms() const noexcept { return false; }
@@ -66,8 +68,8 @@ class Domain {
                               std::function<bool(const Problem&)> /*says*/) {}
   // Draws again until `predicate` holds.
   virtual void assume(std::function<bool(const Problem&)> predicate) = 0;
-  // The same of what `predicate`, of extents and dtype alone, turns away: a draw may end once these are known. It changes nothing of
-  // what is drawn.
+  // The same of what `predicate`, of extents and dtype alone, turns away: a draw may end once these are known. It
+  // changes nothing of what is drawn.
   virtual void assume_of_shape(std::function<bool(const Problem&)> /*predicate*/) {}
   // Likewise of every problem of fewer than `least` multiply-adds, or of more than `most`.
   virtual void assume_work(double /*least*/, double /*most*/) {}
@@ -75,7 +77,7 @@ class Domain {
   [[nodiscard]] virtual bool accepts(const Problem& problem) const = 0;
 };
 
-// ---- laws --------------------------------------------------------------------------------------------------------------
+// ---- laws -----------------------------------------------------------------------------------------------------------
 
 // A law of some operation, told as properties::Property tells that of attention.
 struct Law {
@@ -104,9 +106,10 @@ class Trial {
   [[nodiscard]] virtual properties::Trial::Nanoseconds elapsed() const noexcept = 0;
 };
 
-// ---- what findings are told by -----------------------------------------------------------------------------------------
+// ---- what findings are told by --------------------------------------------------------------------------------------
 
-// A problem whose traits are asked: what must be worked out for several of them is, once. Both arguments must outlive it.
+// A problem whose traits are asked: what must be worked out for several of them is, once. Both arguments must outlive
+// it.
 class Looked {
  public:
   Looked(const Problem& problem, const Supports& supports) : problem(problem), supports(supports) {}
@@ -123,17 +126,17 @@ class Looked {
   mutable std::any notes_;
 };
 
-// One thing that a learned predicate may say of a problem: a field of the field table, a relation derived from it, or what its
-// masks and values come to.
+// One thing that a learned predicate may say of a problem: a field of the field table, a relation derived from it, or
+// what its masks and values come to.
 struct Trait {
   // How it is compared: below or above a number; with a label; as true or false; as a remainder that is 0 or not.
   enum class Kind : std::uint8_t { number, label, flag, remainder };
   std::string name;  // "lk", "q_layout", "lq<lk", "d%8", "k_align" (bytes to which k's base and rows are aligned)
   Kind kind = Kind::number;
-  std::span<const std::string_view> labels;  // of a label; of a form they may become more
+  std::span<const std::string_view> labels;  // the values of a label; a form may get more of them
   double plain = 0;                          // the value of a problem in which it plays no part
   std::function<double(const Looked&)> get;  // labels by index, flags 0 or 1
-  const Op* op = nullptr;                    // whose problems have it; nullptr: those of all
+  const Op* op = nullptr;                    // the operation that has this trait; nullptr: all have it
 };
 Trait trait_of(const Field& field);
 // The fields that are traits, in the order of Field::trait.
@@ -145,7 +148,7 @@ struct NamedPolicy {
   Policy policy;
 };
 
-// ---- an operation ------------------------------------------------------------------------------------------------------
+// ---- an operation ---------------------------------------------------------------------------------------------------
 
 // All that rooms above ask of an operation. There is one object of each, for ever.
 class Op {
@@ -181,16 +184,18 @@ class Op {
   [[nodiscard]] virtual std::vector<NamedPolicy> named_policies() const = 0;
   [[nodiscard]] virtual Format stage(const Policy& policy, std::size_t n) const = 0;
   virtual void set_stage(Policy& policy, std::size_t n, Format format) const = 0;
-  // Those that a kernel may compute in less than was asked for, of which a report says what fits (engine/effective.hpp).
+  // Those that a kernel may compute in less than was asked for, of which a report says what fits
+  // (engine/effective.hpp).
   [[nodiscard]] virtual std::vector<std::size_t> narrowable() const { return {}; }
-  // The contract with a number that costs as much as a narrower stage, in words: numbers that fit it tell of no precision.
+  // The contract with a number that costs as much as a narrower stage, in words: numbers that fit it tell of no
+  // precision.
   [[nodiscard]] virtual std::vector<std::pair<std::string, Contract>> relaxed(const Contract&) const { return {}; }
 
   // ---- what a problem is
   [[nodiscard]] virtual Format dtype(const Problem& problem) const = 0;
   [[nodiscard]] virtual std::uint64_t seed(const Problem& problem) const = 0;
   [[nodiscard]] virtual Index work(const Problem& problem) const = 0;
-  // What that counts, in the plural.
+  // The unit of work(), in the plural.
   [[nodiscard]] virtual std::string_view unit_of_work() const noexcept { return "multiply-adds"; }
   // In what kernels go over bit by bit, and how that is said: "with 256 keys or more".
   [[nodiscard]] virtual bool is_long(const Problem& problem) const = 0;
@@ -198,13 +203,13 @@ class Op {
   [[nodiscard]] virtual const std::vector<FormChoice>& forms(const Problem& problem) const;
   virtual void clear_forms(Problem&) const {}
   virtual void clear_edits(Problem& problem) const = 0;
-  // The file that its values are in, or none; the problem with that file's plain name; and the problem standing alone, if it has
-  // such a file and no more than `most` elements of it.
+  // The file that its values are in, or none; the problem with that file's plain name; and the problem standing alone,
+  // if it has such a file and no more than `most` elements of it.
   [[nodiscard]] virtual std::string captured_file(const Problem&) const { return {}; }
   [[nodiscard]] virtual Problem portable(Problem problem) const { return problem; }
   [[nodiscard]] virtual std::optional<Problem> literal(const Problem&, Index /*most*/) const { return std::nullopt; }
-  // The problem of a call that was seen, every number of it set by hand; nullopt if they are too many. What no call says, the names
-  // that values and masks have, is as in the problem `like` that it was made of, if one is given.
+  // The problem of a call that was seen, every number of it set by hand; nullopt if they are too many. A call does not
+  // tell the names of values and masks; they are those of the problem `like` that it was made of, if one is given.
   [[nodiscard]] virtual std::optional<Problem> recorded(const Call&, const Problem* /*like*/) const {
     return std::nullopt;
   }
@@ -219,7 +224,8 @@ class Op {
   [[nodiscard]] virtual Contract contract(const SubjectInfo& info, Format dtype) const = 0;
   // With another policy. Throws Error(usage) where that contradicts the contract's numbers.
   [[nodiscard]] virtual Contract with_policy(Contract contract, const Policy& policy) const = 0;
-  // The contract of a problem beside one that has `given`: that of its own dtype and forms, but for a policy that the user gave.
+  // The contract of a problem beside one that has `given`: that of its own dtype and forms, but for a policy that the
+  // user gave.
   [[nodiscard]] virtual Contract contract_beside(const Problem& problem, const SubjectInfo& info,
                                                  const Contract& given) const = 0;
   // Those of its forms, in SubjectInfo's order.
@@ -231,7 +237,8 @@ class Op {
   // ---- drawing and running
   // Throws Error(usage) if that leaves no problem at all.
   [[nodiscard]] virtual std::unique_ptr<Domain> domain(const Supports& supports, std::vector<Format> dtypes) const = 0;
-  // What any conforming subject answers, the smallest first: by one of these an instance shows that it is sound.
+  // Problems that any conforming subject answers, the smallest first: with one of these an instance shows that it is
+  // sound.
   [[nodiscard]] virtual std::vector<Problem> canaries(const Supports& supports, Format dtype) const = 0;
   // Throws what materialising throws. `peer` may be null.
   [[nodiscard]] virtual std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject,
@@ -243,28 +250,31 @@ class Op {
                                                                   const SubjectInfo& info) const = 0;
 
   // ---- two subjects
-  // Both with what both take alone, of `dtypes`, which both offer, and under `policy` if one is given: it takes the place of those
-  // that each promises of its storage. Their contracts stay their own. Throws Error(usage) if they take no problem in common.
+  // Both with what both take alone, of `dtypes`, which both offer, and under `policy` if one is given: it takes the
+  // place of those that each promises of its storage. Their contracts stay their own. Throws Error(usage) if they take
+  // no problem in common.
   [[nodiscard]] virtual std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const SubjectInfo& b,
                                                                              const std::vector<Format>& dtypes,
                                                                              const std::optional<Policy>& policy) const;
 
-  // ---- one call apart from a trial (ops/exchange.hpp). What an operation does not have it refuses: Error(usage), one sentence
+  // ---- one call apart from a trial (ops/exchange.hpp). Without one, an operation throws Error(usage), in one sentence
   // The call of a problem, its outputs poisoned. Throws what materialising throws.
   [[nodiscard]] virtual std::unique_ptr<Exchange> exchange(const Problem& problem) const;
-  // A call that was saved elsewhere, from arrays of its inputs and outputs. Throws Error(usage): one sentence for a name that is
-  // missing, an input that nothing asks for, a shape that does not fit or a value that the policy's format does not have.
+  // A call that was saved elsewhere, from arrays of its inputs and outputs. Throws Error(usage): one sentence for a
+  // name that is missing, an input that nothing asks for, a shape that does not fit or a value that the policy's format
+  // does not have.
   [[nodiscard]] virtual SavedCall saved_call(const std::vector<NamedArray>& inputs,
                                              const std::vector<NamedArray>& outputs, const Policy& policy,
                                              const SavedWords& words) const;
-  // What saved_call() reads of `words`.
+  // The words that saved_call() reads.
   [[nodiscard]] virtual const std::vector<SavedWord>& saved_words() const;
   // The calls that the same arrays are of if one of these words was forgotten or is wrong.
   [[nodiscard]] virtual std::vector<OtherCall> other_calls(const SavedWords&) const { return {}; }
-  // What a call says besides its tensors' shapes: "scale 0.5, causal".
+  // The options of a call besides its tensors' shapes: "scale 0.5, causal".
   [[nodiscard]] virtual std::string options_in_words(const Exchange& exchange) const;
   [[nodiscard]] virtual PythonReference python(const Exchange& exchange, const Contract& contract) const;
-  // What the call is in ONNX: spelt out in the ways that models do, and as one node where that says the same. Throws Error(usage) for a call that no such graph says.
+  // The call in ONNX: spelt out in the ways that models do, and as one node where that says the same. Throws
+  // Error(usage) for a call that no such graph says.
   [[nodiscard]] virtual std::vector<NamedGraph> graphs(const Exchange& exchange, const Contract& contract) const;
   // The parts of a graph that are this operation, in the order of evaluation.
   [[nodiscard]] virtual std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections&) const { return {}; }
@@ -280,10 +290,10 @@ class Op {
 
   // ---- shrinking
   [[nodiscard]] virtual const std::vector<Dimension>& dimensions() const = 0;
-  // What an evidence's index runs over.
+  // The extents of an evidence's index.
   [[nodiscard]] virtual std::array<Index, 4> witness_extents(const Problem& problem) const = 0;
-  // Every dimension at most `most`, or the least above it that the subject takes. Around the witness where given, keeping its
-  // coordinates.
+  // Every dimension at most `most`, or the least above it that the subject takes. Around the witness where given,
+  // keeping its coordinates.
   [[nodiscard]] virtual Problem capped(Problem problem, Index most, const std::optional<Witness>& witness,
                                        const Supports& supports) const = 0;
   // One element of one row, of `samples` samples, or as few as the subject takes, keeping the witness's coordinates.
@@ -296,7 +306,7 @@ class Op {
   // Neighbours that no single field gives, in steps of their own.
   using Neighbours = std::vector<Candidate> (*)(const Problem& problem);
   [[nodiscard]] virtual std::span<const Neighbours> further_neighbours() const = 0;
-  // Of the smallest shape the least that is not degenerate; nullopt where that is the same.
+  // The least problem of the smallest shape that is not degenerate; nullopt where that is the same.
   [[nodiscard]] virtual std::optional<Problem> least_telling(Problem) const { return std::nullopt; }
   // Problems of a shape that may show what larger ones did.
   [[nodiscard]] virtual std::vector<Escape> escapes(const Problem& shape, const Problem& original) const = 0;
@@ -312,9 +322,9 @@ class Op {
   [[nodiscard]] virtual const Grading* grading() const noexcept { return nullptr; }
 
   // ---- telling
-  // What a campaign says before it begins of how this subject is judged: lines, or nothing.
+  // The lines that a campaign prints before it begins: they say how this subject is judged. May be empty.
   [[nodiscard]] virtual std::string preface(const SubjectInfo&) const { return {}; }
-  // And of one that declares no policy: how much the readings that it is held to can find at all.
+  // The same for a subject that declares no policy: how much its contracts can find at all.
   [[nodiscard]] virtual std::string undeclared_reach(const SubjectInfo&) const { return {}; }
   // Formats besides the policy, "+bias-f32"; the shape in a few letters.
   [[nodiscard]] virtual std::string further_formats(const Problem&) const { return {}; }
@@ -323,19 +333,19 @@ class Op {
   [[nodiscard]] virtual std::vector<Trait> traits() const = 0;
 
   // ---- explaining
-  // A call of this operation and what it gave, copied. nullptr where it is not told: the memory of a tensor is not in one part,
-  // or the operation has no such reading.
+  // A call of this operation and what it gave, copied. nullptr where it is not told: the memory of a tensor is not in
+  // one part, or the operation has no such reading.
   [[nodiscard]] virtual std::unique_ptr<Reading> reading(const Call&) const { return nullptr; }
-  // The stage that a law holds apart from others, where it failed so and no fault, promise or reading accounts for it; empty where it
-  // speaks of several.
+  // The stage that a law holds apart from others, where it failed so and no fault, promise or reading accounts for it;
+  // empty where it speaks of several.
   [[nodiscard]] virtual std::string_view isolated_stage(std::string_view /*law*/, const Problem&, const Contract&,
                                                         const Verdict&) const {
     return {};
   }
 };
 
-// What a policy of several operations says of one (core/policy_stages.hpp); what it says of others alone is told in `elsewhere`, a
-// sentence each. Throws what Op::policy_from_text() throws.
+// The part of a policy of several operations that speaks of one (core/policy_stages.hpp). `elsewhere` receives, a
+// sentence each, the parts that speak of others alone. Throws what Op::policy_from_text() throws.
 Policy policy_asked(const Op& op, std::string_view text, std::vector<std::string>* elsewhere = nullptr);
 
 // nullptr if there is none of that name.
@@ -352,14 +362,15 @@ const Law* find_law(std::string_view name);
 // That of an operation. nullptr if there is none.
 const Law* find_law(std::string_view name, const Op& op);
 
-// ---- what the field table says of any operation ------------------------------------------------------------------------
+// ---- what the field table says of any operation ---------------------------------------------------------------------
 
 // Groups of fields that are reset together, in this order; with the values go edits and origins.
 inline constexpr std::array reset_groups{FieldGroup::masks,   FieldGroup::layouts, FieldGroup::outputs,
                                          FieldGroup::scaling, FieldGroup::forms,   FieldGroup::values};
 Problem reset(Problem problem, FieldGroup group);
 
-// A letter for the size of a dimension in shape_class(): 0, 1, small, medium, large; enough to tell decode from prefill.
+// A letter for the size of a dimension in shape_class(): 0, 1, small, medium, large; enough to tell decode from
+// prefill.
 char size_class(Index n) noexcept;
 
 // Neighbours for further_neighbours().

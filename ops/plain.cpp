@@ -30,7 +30,7 @@ enum : std::size_t { guards, policy_bound, repeat };
 
 bool is_extent(const Field& field) { return field.group == FieldGroup::shape && field.kind == FieldKind::integer; }
 
-// ---- words -------------------------------------------------------------------------------------------------------------
+// ---- words ----------------------------------------------------------------------------------------------------------
 
 void read_item(const Op& op, Problem& problem, std::string_view key, std::string_view value) {
   if (key == "op") {
@@ -43,7 +43,7 @@ void read_item(const Op& op, Problem& problem, std::string_view key, std::string
   }
 }
 
-// ---- drawing -----------------------------------------------------------------------------------------------------------
+// ---- drawing --------------------------------------------------------------------------------------------------------
 
 class PlainDomain final : public Domain {
  public:
@@ -115,7 +115,7 @@ class PlainDomain final : public Domain {
   std::vector<std::function<bool(const Problem&)>> predicates_;
 };
 
-// ---- one call ----------------------------------------------------------------------------------------------------------
+// ---- one call -------------------------------------------------------------------------------------------------------
 
 // Its tensors, and what stands in the output.
 class PlainCall {

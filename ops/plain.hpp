@@ -13,16 +13,17 @@
 
 namespace attest::ops {
 
-// The shortest way to an operation: one whose problems are a table of fields, that stores and computes in one format, and of whose
-// one output each element has a bound of its own. What is below `left to say` is the operation; all else that rooms above ask
-// follows from it. One with stages, forms, layouts, statistics or options of a contract is an Op of its own.
+// The shortest way to an operation. Its problems are a table of fields, it stores and computes in one format, and each
+// element of its one output has a bound of its own. The functions under `left to say` are the operation; those that
+// rooms above call follow from them. An operation with stages, forms, layouts, statistics or options of a contract is
+// an Op of its own.
 class Plain : public Op {
  public:
   struct Input {
     std::string_view name;
     Tensor tensor;
   };
-  // What an element may be before it is rounded to storage: y and how far a kernel may be from it.
+  // The bound of an element before it is rounded to storage: y, and the distance at which a kernel may be from it.
   struct Bound {
     double y = 0, radius = 0;
   };

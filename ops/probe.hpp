@@ -11,12 +11,12 @@
 #include "ops/problem.hpp"
 #include "ops/supports.hpp"
 
-// What a subject really does, seen from outside: calls in which a format narrower than another, or another meaning of an
+// Finds out from outside how a subject computes. In its calls a format narrower than another, or another meaning of an
 // option, must show, whatever the order, the tiles and the placement of the rest.
 namespace attest::ops {
 
 enum class Standing : std::uint8_t {
-  agrees,       // what was promised is what was seen
+  agrees,       // the observation is the promise
   unsaid,       // nothing was promised
   open,         // the calls cannot tell
   contradicts,  // no kernel that keeps the promise returns this
@@ -29,9 +29,9 @@ struct ProbeRow {
   std::string promised;  // "f32", "zero"; "not said"
   std::string observed;  // a format, a value, "not narrower than f32", or "cannot tell (reason)"
   Standing standing = Standing::open;
-  std::string note;                 // what was asked, or what came back, one clause; may be empty
+  std::string note;                 // the question, or the answer, in one clause; may be empty
   std::optional<Problem> evidence;  // the call that shows it
-  // Of a stage's format: no narrower one returns what was seen; and no wider one does, at most this.
+  // The bounds of a stage's format: none narrower than `at_least` and none wider than `at_most` returns what was seen.
   std::optional<Format> at_least, at_most;
   int bits = 0;                           // significand bits that its sums were seen to keep; 0: not asked
   std::optional<std::size_t> of_stage{};  // the stage of the policy whose format it tells, in the policy's order
@@ -58,7 +58,7 @@ struct ProbeTarget {
   std::vector<FormChoice> forms{};  // how every call is said
 };
 
-// What one call gave: every element of every output in logical order, the first sample's first.
+// The answer of one call: every element of every output in logical order, the first sample's first.
 struct Answered {
   CallResult call;
   std::vector<double> first_sample, others;
@@ -77,28 +77,28 @@ class Probes {
   Probes& operator=(const Probes&) = delete;
   virtual ~Probes() = default;
 
-  // Formats of stages, and the numbers of the contract that show; then the meaning of options. Subject calls that are refused make
-  // a row say so. Throws what materialising throws.
+  // Formats of stages, and the numbers of the contract that show; then the meaning of options. Subject calls that are
+  // refused make a row say so. Throws what materialising throws.
   [[nodiscard]] virtual std::vector<ProbeRow> stages(const ProbeTarget& target) const = 0;
   [[nodiscard]] virtual std::vector<ProbeRow> semantics(const ProbeTarget& target) const = 0;
 
   // Plain problems of growing work that the subject takes, for questions of repetition and speed.
   [[nodiscard]] virtual std::vector<Problem> sizes(const Supports& supports, Format dtype) const = 0;
-  // One of them with `samples` samples, whose first is that of the problem itself, or with as many threads; nullopt where the
-  // subject does not take that.
+  // One of them with `samples` samples, whose first is that of the problem itself, or with as many threads; nullopt
+  // where the subject does not take that.
   [[nodiscard]] virtual std::optional<Problem> with_samples(const Problem& problem, Index samples,
                                                             const Supports& supports) const = 0;
   [[nodiscard]] virtual std::optional<Problem> with_threads(const Problem& problem, Index threads) const = 0;
   // How many samples are tried, ascending.
   [[nodiscard]] virtual std::vector<Index> sample_counts() const { return {2, 3, 4, 8, 16, 32, 64}; }
-  // What is promised of repetition, as the contract says it.
+  // The contract's promises about repetition.
   [[nodiscard]] virtual std::optional<Deterministic> deterministic(const Contract& contract) const = 0;
   [[nodiscard]] virtual std::optional<BatchInvariance> batch_invariant(const Contract& contract) const = 0;
 
   // The contract that the rows come to: what was seen in place of what was promised. As describe has it.
   [[nodiscard]] virtual Contract seen(const Contract& contract, const std::vector<ProbeRow>& rows) const = 0;
-  // The most generous reading without what the rows exclude, and with all that they do not: a kernel that computes alike in every
-  // call keeps it wherever it keeps the contract.
+  // The most generous reading without what the rows exclude, and with all that they do not: a kernel that computes
+  // alike in every call keeps it wherever it keeps the contract.
   [[nodiscard]] virtual Contract narrowed(const Contract& generous, const std::vector<ProbeRow>& rows) const = 0;
   // A subject's info with these contracts, one for each of its dtypes in their order.
   [[nodiscard]] virtual SubjectInfo holding(SubjectInfo info, const std::vector<Contract>& contracts) const = 0;

@@ -20,16 +20,16 @@
 #include "core/mha/problem.hpp"
 #include "core/problem.hpp"
 
-// What rooms that speak of any operation hold: values that are one operation's, and know which.
+// The values that rooms hold that speak of any operation: each is one operation's, and knows which.
 namespace attest::ops {
 
 class Op;
 // One line each: an operation is its folders and its line there (list.cpp).
 std::span<const Op* const> all_ops() noexcept;
-// Whose type it is (Op::owns). Throws Error(internal) if it is nobody's.
+// The operation that owns this type (Op::owns). Throws Error(internal) if there is none.
 const Op& op_owning(const std::type_info& type);
 
-// What a type of an operation's own is taken for. One that is added from outside says it of its types beside their declaration.
+// The role of an operation's own type. An operation that is added from outside states it beside the type's declaration.
 enum class Role : std::uint8_t { none, problem, policy, contract };
 template <class T, class... Those>
 inline constexpr bool is_one_of = (std::is_same_v<T, Those> || ...);
@@ -79,7 +79,7 @@ class AnyOf {
     Held& operator=(const Held&) = delete;
     virtual ~Held() = default;
     [[nodiscard]] virtual std::unique_ptr<Held> copy() const = 0;
-    [[nodiscard]] virtual bool equals(const Held& other) const = 0;  // of the same type
+    [[nodiscard]] virtual bool equals(const Held& other) const = 0;  // `other` has the same type
     [[nodiscard]] virtual const Op& op() const = 0;
   };
   template <class T>
@@ -104,8 +104,8 @@ using Problem = AnyOf<Role::problem, attest::Problem>;
 using Policy = AnyOf<Role::policy, attest::Policy>;
 using Contract = AnyOf<Role::contract, attest::Contract>;
 
-// One line of key=value, which begins with op=NAME unless the operation is the first. Reading it back throws Error(usage) naming
-// the key, its value and what is allowed.
+// One line of key=value, which begins with op=NAME unless the operation is the first. Reading it back throws
+// Error(usage) naming the key, its value and what is allowed.
 std::string to_text(const Problem& problem);
 Problem problem_from_text(std::string_view line);
 nlohmann::ordered_json to_json(const Problem& problem);
@@ -116,17 +116,17 @@ void validate(const Problem& problem);
 
 Format storage_of(const Problem& problem);
 std::uint64_t seed_of(const Problem& problem);
-// What grows with the work of the operation: multiply-adds, or what stands for them. Never negative, saturates.
+// A measure of the operation's work: multiply-adds, or the operation's own unit. Never negative, saturates.
 std::int64_t work_of(const Problem& problem);
 // How the call is said; empty for operations that have one way.
 const std::vector<FormChoice>& forms_of(const Problem& problem);
 
 std::string to_text(const Policy& policy);
 Format storage_of(const Policy& policy);
-// Of the stage `output`, which every operation has.
+// The format of the stage `output`, which every operation has.
 Format output_of(const Policy& policy);
 Policy policy_of(const Contract& contract);
-// What is read back with the operation's name and the policy's text.
+// The contract as JSON, which is read back with the operation's name and the policy's text.
 nlohmann::ordered_json to_json(const Contract& contract);
 
 }  // namespace attest::ops

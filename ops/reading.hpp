@@ -37,11 +37,11 @@ struct Departure {
   };
   std::string words;  // "pv in f16", "the diagonal measured from the other corner"
   std::string_view stage;
-  std::string_view group;  // of those that are more or less of one thing
+  std::string_view group;  // the departures that are more or less of one thing
   double size = 0;         // within its group: how far from what was declared
   Kind kind = Kind::format;
   Contract contract;
-  std::size_t variant = 0;  // which other call, of those that the operation knows; 0: the one that was made
+  std::size_t variant = 0;  // the number of another call that the operation knows; 0: the call that was made
 };
 
 // Departures from the contract of an operation, of type C.
@@ -90,34 +90,34 @@ class Reading {
   Reading& operator=(const Reading&) = delete;
   virtual ~Reading() = default;
 
-  // What takes to look at every element once, in multiply-adds or what stands for them.
+  // The cost of a look at every element, in multiply-adds or the operation's own unit.
   [[nodiscard]] virtual Index work() const = 0;
-  // What places are told by, in words that stand behind "where": "batch", "column", "first open key".
+  // The names of the coordinates of a place, which follow "where": "batch", "column", "first open key".
   [[nodiscard]] virtual std::span<const std::string_view> coordinates() const = 0;
   // Elements of rows spread evenly, so that they cost no more than about `most_work`.
   [[nodiscard]] virtual std::vector<Element> elements(const Contract& contract, std::size_t variant,
                                                       Index most_work) const = 0;
-  // As the policy bound says it, of the same rows: fail, pass, or vacuous where nothing is said. A variant that makes no other call of this
-  // one is this call. Numbers of a narrower output format must be of that format, too.
+  // As the policy bound says it, of the same rows: fail, pass, or vacuous where nothing is said. A variant that makes
+  // no other call of this one is this call. Numbers of a narrower output format must be of that format, too.
   [[nodiscard]] virtual VerdictKind judge(const Contract& contract, std::size_t variant, Index most_work) const = 0;
   // Nearest first within each group. Those that a call of this kind cannot tell from what was declared may be left out.
   [[nodiscard]] virtual std::vector<Departure> departures(const Contract& declared) const = 0;
   // ---- stages on the way, which some subjects give as outputs
   // Those that a subject gives, in the order in which they are computed: names of tensors of the call.
   [[nodiscard]] virtual std::vector<std::string_view> stages(const Supports&) const { return {}; }
-  // By what name it is told; and whether what a fault or a departure names as its stage lies behind the stages before it, and no later
-  // than it.
+  // By what name it is told; and whether what a fault or a departure names as its stage lies behind the stages before
+  // it, and no later than it.
   [[nodiscard]] virtual std::string_view stage_name(std::string_view stage) const { return stage; }
   [[nodiscard]] virtual bool lies_within(std::string_view /*fault*/, std::string_view /*stage*/) const { return false; }
-  // Asked in the order of stages(). A tensor for one of them, to be written by this call once more, and what a contract says of what was. Elements of which
-  // nothing is said are left out.
+  // Asked in the order of stages(). A tensor for one of them, to be written by this call once more, and what a contract
+  // says of what was. Elements of which nothing is said are left out.
   [[nodiscard]] virtual Tensor stage_tensor(std::string_view) const { return {}; }
   [[nodiscard]] virtual std::vector<Element> stage_elements(std::string_view, const Tensor&, const Contract&) const {
     return {};
   }
 
-  // The stage that overflows if it does without what keeps it from that, where an element is not finite that should be; empty where
-  // none would.
+  // The stage that overflows if it does without what keeps it from that, where an element is not finite that should be;
+  // empty where none would.
   [[nodiscard]] virtual std::string_view overflowing_stage(const Contract&, const Element&) const { return {}; }
 
   // The named policies that store what the contract's does, less its own, with their names.

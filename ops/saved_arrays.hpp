@@ -19,12 +19,14 @@ namespace attest::ops {
 // The arrays of one file, found by role.
 class SavedArrays {
  public:
-  // `names`: the array of each role; a role that is left out is the array of its own name. `what`: "inputs" or "outputs".
+  // `names`: the array of each role; a role that is left out is the array of its own name. `what`: "inputs" or
+  // "outputs".
   SavedArrays(const std::vector<NamedArray>& arrays, const std::map<std::string, std::string, std::less<>>& names,
               std::string_view what)
       : arrays_(arrays), names_(names), what_(what) {}
 
-  // nullptr if the role is optional, nobody named its array and none has its name. Throws Error(usage) for one that is missing.
+  // nullptr if the role is optional, nobody named its array and none has its name. Throws Error(usage) for one that is
+  // missing.
   const NamedArray* find(const std::string& role, bool needed);
   // Those that no role has, but for `ignored`.
   [[nodiscard]] std::vector<std::string> unused(const std::vector<std::string>& ignored) const;
@@ -37,8 +39,8 @@ class SavedArrays {
   std::set<std::string> used_;
 };
 
-// What the bits of an array mean under a policy that has `format` there: uint16 is bf16 where bf16 is meant. Throws Error(usage)
-// for what is no floating-point type.
+// Reads the bits of an array as a policy that has `format` there means them: uint16 is bf16 where bf16 is meant. Throws
+// Error(usage) for an array that is of no floating-point type.
 NamedArray meant_array(const NamedArray& array, Format format);
 
 // Throws Error(usage) unless the array is of `wanted`, as `of` is.
@@ -47,7 +49,8 @@ void require_shape(const NamedArray& array, const std::vector<Index>& wanted, st
 // Whether every value, NaN aside, is a number of `format`.
 bool holds_only(Format format, const NamedArray& array);
 
-// Throws Error(usage) unless the element at `index` ("0,0,3,1") is a number of `format`, which `stage` of the policy asks for.
+// Throws Error(usage) unless the element at `index` ("0,0,3,1") is a number of `format`, which `stage` of the policy
+// asks for.
 void require_number_of(Format format, std::string_view stage, double x, const NamedArray& array,
                        std::span<const Index> index);
 
@@ -58,20 +61,22 @@ void note_narrowed(const NamedArray& out, Format stage, std::vector<std::string>
 void note_unjudged(const std::vector<std::string>& unused, const std::vector<NamedArray>& inputs,
                    std::vector<std::string>& notes);
 
-// Throws Error(usage) for an array of the inputs that nothing asks for and that is no result. `roles`: "--bias, --keep".
+// Throws Error(usage) for an array of the inputs that nothing asks for and that is no result. `roles`: "--bias,
+// --keep".
 void refuse_unused(const std::vector<std::string>& unused, const std::vector<const NamedArray*>& results,
                    std::string_view roles);
 
-// ---- masks -------------------------------------------------------------------------------------------------------------
+// ---- masks ----------------------------------------------------------------------------------------------------------
 
-// What is added to scores [B,H,L,S], broadcast to them as NumPy does it: axes from the right, 1 or whole. Of the array's own type.
+// The numbers that are added to scores [B,H,L,S], broadcast to them as NumPy does it: axes from the right, 1 or whole.
+// The tensor has the array's own type.
 Tensor bias_tensor(const NamedArray& array, Format storage, const std::array<Index, 4>& scores);
-// Which keys to attend, bool or 0 and 1, broadcast likewise.
+// The keys to attend, bool or 0 and 1, broadcast likewise.
 Tensor keep_tensor(const NamedArray& array, const std::array<Index, 4>& scores);
 // kv_lengths, one in 0..keys a sample.
 Tensor lengths_tensor(const NamedArray& array, Index batch, Index keys);
 
-// ---- words of the command line ----------------------------------------------------------------------------------------
+// ---- words of the command line --------------------------------------------------------------------------------------
 
 std::map<std::string, std::string, std::less<>> saved_names(const SavedWords& words,
                                                             std::span<const std::string_view> roles);

@@ -17,7 +17,7 @@ namespace attest::ops {
 // The wrong element: Evidence::index.
 using Witness = std::array<Index, 4>;
 
-// What a dimension may be on its way down, as the subject takes it: least, least + unit, ...
+// The values that a dimension may have on its way down, as the subject takes it: least, least + unit, ...
 struct Rungs {
   Index least = 1, unit = 1;
   // How many lie between `least`, which may be -1, and n; one fewer where n is the largest number there is.
@@ -51,7 +51,7 @@ struct DimensionOf {
   void (*set)(P&, Index);
   Rungs (*rungs)(const P&, const S&) = nullptr;               // nullptr: all from `simplest` up
   P (*narrow)(P, Index n, const Witness& witness) = nullptr;  // nullptr: as set()
-  bool other_way = false;  // of what others count already: cut at its front, or two by the same amount
+  bool other_way = false;  // cuts in another way what others count already: at its front, or two by the same amount
 };
 
 // The same of problems of any operation.
@@ -86,8 +86,8 @@ struct Candidate {
   std::string change;  // "lk: 33 -> 1"
 };
 
-// Neighbours of a problem of type P with fewer edits, half of them at a time. What only sets zeros stays: zeros are as simple as an
-// element can be.
+// Neighbours of a problem of type P with fewer edits, half of them at a time. An edit that only sets zeros stays: zeros
+// are as simple as an element can be.
 template <class P>
 std::vector<Candidate> without_edits_of(const Problem& problem) {
   const P& p = problem.as<P>();

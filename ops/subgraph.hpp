@@ -11,7 +11,8 @@
 #include "graph/connections.hpp"
 #include "graph/precision.hpp"
 
-// Parts of a graph of ONNX that are an operation, spelt out or as one node: of what they give its bound is proven (docs/graphs.md section 6).
+// Parts of a graph of ONNX that are an operation, spelt out or as one node: of what they give its bound is proven
+// (docs/graphs.md section 6).
 namespace attest::ops {
 
 // The numbers of some values of a graph on one problem, one lane each.
@@ -19,8 +20,8 @@ using NumbersOfValues = std::map<int, graph::Array>;
 
 struct SubgraphVerdict {
   Verdict verdict;    // skip, with a reason, where the numbers are of shapes or types that the bound does not know
-  std::string bound;  // of what and under which policy, "layer_norm, policy f32"
-  Index element = 0;  // of the evidence, row-major in the output
+  std::string bound;  // names the bound and its policy: "layer_norm, policy f32"
+  Index element = 0;  // the evidence's place, row-major in the output
 };
 
 // One such part. Values are those of the model.
@@ -34,16 +35,18 @@ class Subgraph {
   int core = -1;  // value that names it: the same in a prefix of the graph that ends before its last nodes
   int inner =
       -1;  // value that the attention within a block gives, which is judged more closely by itself; -1 of other parts
-  int output = -1;             // what it gives
+  int output = -1;             // its result
   std::vector<int> fed;        // where it begins, if it is to be asked by itself; no constants among them
   std::vector<int> judged_by;  // values whose numbers judge() asks for
 
-  // Whether a correct implementation of this precision could have returned `got`, of the type and shape that the part gives.
+  // Whether a correct implementation of this precision could have returned `got`, of the type and shape that the part
+  // gives.
   [[nodiscard]] virtual SubgraphVerdict judge(const NumbersOfValues& numbers, const graph::Array& got,
                                               const graph::Precision& precision) const = 0;
 };
 
-// A part that looks like an operation and is none of its Subgraphs: a tensor that it gives, and why not, one clause without names.
+// A part that looks like an operation and is none of its Subgraphs: a tensor that it gives, and why not, one clause
+// without names.
 struct Unrecognised {
   int value = -1;
   std::string reason;

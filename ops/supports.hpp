@@ -9,7 +9,7 @@
 
 namespace attest::ops {
 
-// What a subject takes, of every operation.
+// The calls that a subject takes, for every operation.
 struct Supports {
   attest::Supports attention;
   layer_norm::Supports layer_norm;

@@ -18,7 +18,7 @@ namespace attest::ops {
 namespace of_attention {
 namespace {
 
-// ---- neighbours that no single field gives -----------------------------------------------------------------------------
+// ---- neighbours that no single field gives --------------------------------------------------------------------------
 
 using Candidates = std::vector<Candidate>;
 

@@ -1,4 +1,4 @@
-// What two subjects take in common of attention, for comparisons.
+// The forms, options and sizes of attention that two subjects have in common, for comparisons.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ bool speaks_of(const std::vector<FormOffer>& forms, std::string_view predicate) 
   return true;
 }
 
-// What either says of what is drawn of it, as far as it speaks of what both have.
+// Adds the conditions that `b` states on drawn problems, as far as they speak of forms that both have.
 void join_drawn(Supports& s, const Supports& b) {
   for (FormOffer& offer : s.forms)
     std::erase_if(offer.rules, [&](const FormRule& rule) {

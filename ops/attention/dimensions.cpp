@@ -11,7 +11,7 @@
 namespace attest::ops::of_attention {
 namespace {
 
-// ---- cuts --------------------------------------------------------------------------------------------------------------
+// ---- cuts -----------------------------------------------------------------------------------------------------------
 
 using Tensors = std::initializer_list<Edit::Tensor>;
 using enum Edit::Tensor;
@@ -80,7 +80,7 @@ Problem last_coordinates(Problem p, Index n) {
   return p;
 }
 
-// ---- what a dimension may be on its way down ---------------------------------------------------------------------------
+// ---- what a dimension may be on its way down ------------------------------------------------------------------------
 
 Index up(Index n, Index by) { return (n + by - 1) / by; }
 Index query_heads_per_key_head(const Problem& p) { return p.hkv > 0 ? p.group() : 1; }
@@ -90,7 +90,7 @@ Rungs alone(const Problem& p, const Supports& s) {
   return down_to(p.*Extent, (s.*Range).min, (s.*Range).step());
 }
 
-// Of two that give way by the same amount, `n` of which are left.
+// The rungs of two dimensions that shrink by the same amount; `n` is the number left.
 Rungs together(Index n, const DimRange& one, Index first, const DimRange& other, Index second, Index unit) {
   const Index least = std::max(one.min - (first - n), other.min - (second - n));
   return down_to(n, least, std::lcm(std::lcm(one.step(), other.step()), unit));
@@ -122,7 +122,7 @@ Rungs rungs_of_members(const Problem& p, const Supports& s) {
   return rungs_of_heads(query_heads_per_key_head(p), std::max<Index>(p.hkv, 1), DimRange{}, s);
 }
 
-// ---- the list ----------------------------------------------------------------------------------------------------------
+// ---- the list -------------------------------------------------------------------------------------------------------
 
 Dimension number(const Field& field) { return {field.name, field.simplest, field.get, field.set}; }
 

@@ -13,7 +13,7 @@ namespace attest::ops::of_attention {
 namespace {
 
 using Candidate = std::pair<Problem, std::string>;
-constexpr Index most_elements = 24;  // of q, k and v together
+constexpr Index most_elements = 24;  // the elements of q, k and v together
 
 struct EditedTensor {
   Edit::Tensor name;

@@ -21,8 +21,8 @@ bool bare(const Problem& p) {
   return plain == p && p.softcap == 0 && p.b == 1 && p.hq == 1;
 }
 
-// Numbers of full significands, and a scale if the original was given one. What has other conditions of its own keeps its
-// scale: a wrong one would be another failure.
+// Sets values of full significands, and a scale if the original was given one. A problem with masks, options or several
+// heads keeps its scale: a wrong one would be another failure.
 Problem with_full_significands(const Problem& original, Problem p) {
   p = of_group_reset(std::move(p), FieldGroup::values);
   p.values = Values::normal;
@@ -46,7 +46,7 @@ Problem with_closed_rows(Problem p) {
   return p;
 }
 
-// What gaps between rows do from the second row on, a base off its boundary does from the first.
+// Moves bases off their boundary: this does from the first row on what gaps between rows do from the second.
 Problem with_odd_bases(Problem p) {
   for (Layout Problem::*layout : {&Problem::q_layout, &Problem::k_layout, &Problem::v_layout, &Problem::out_layout})
     if (off_boundary(p.*layout)) p.*layout = Layout::odd_base;

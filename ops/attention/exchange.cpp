@@ -117,7 +117,7 @@ Verdict AttentionExchange::against(const ops::Contract& saved_contract, Subject&
   const Promised now{result.out, result.lse, its, trial.oracle()};
   const Promised &a = saved_first ? saved : now, &b = saved_first ? now : saved;
   Verdict verdict = properties::held_together(problem, a, b);
-  // What was saved in another type has no bits to compare.
+  // Bits are not compared where the saved output has another type.
   if (!bits || is_finding(verdict.kind) || out_.dtype() != result.out.dtype()) return verdict;
   const properties::Result here{out_.clone(), lse.present() ? lse.clone() : Tensor(), {}, {}};
   const properties::Result &first = saved_first ? here : result, &second = saved_first ? result : here;

@@ -25,7 +25,7 @@ class AttentionGrading final : public Grading {
   }
   [[nodiscard]] bool is_paired(const ops::Problem& problem) const override {
     const auto& p = problem.as<Problem>();
-    const Index numbers = p.b * (p.hq * p.lq + p.hkv * p.lk) * (p.d + p.dv);  // of q, k, v and out
+    const Index numbers = p.b * (p.hq * p.lq + p.hkv * p.lk) * (p.d + p.dv);  // the elements of q, k, v and out
     return p.multiply_adds() <= most_paired && numbers <= most_paired_numbers;
   }
   [[nodiscard]] bool is_emulated(const ops::Problem& problem) const override {

@@ -3,8 +3,8 @@
 
 namespace attest::ops::of_attention {
 
-// The policy of explicit attention as a framework runs it on tensors of `type`: each operation accumulates in f32 and rounds
-// its result to the type, scores and weights among them.
+// The policy of explicit attention as a framework runs it on tensors of `type`: each operation accumulates in f32 and
+// rounds its result to the type, scores and weights among them.
 attest::Policy framework_policy(Format type);
 
 // Grading::no_wider().

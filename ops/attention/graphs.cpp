@@ -77,7 +77,7 @@ class Builder {
   graph::Feeds feeds_;
 };
 
-// Which keys each query sees; no numbers where each sees all.
+// The keys that each query sees. `masks`: some query does not see every key.
 struct Mask {
   Array open;
   bool masks = false;
@@ -153,7 +153,8 @@ NamedGraph spelt_out(const Parts& of, ScaleAt placement) {
   if (of.contract.softcap_before_bias) cap();
   if (of.input("bias") != nullptr) s = build.node("Add", {s, given("bias")}, "biased");
   if (!of.contract.softcap_before_bias) cap();
-  // The lowest number of the type closes a key as -inf does, but that a row without keys has weights, which then become 0 or their mean.
+  // The lowest number of the type closes a key as -inf does, but that a row without keys has weights, which then become
+  // 0 or their mean.
   const bool zeros = of.mask.empty_rows && of.contract.empty_row == EmptyRow::zero;
   const bool mean = of.mask.empty_rows && of.contract.empty_row != EmptyRow::nan && !zeros;
   const int open = of.mask.masks ? build.input("open", of.mask.open) : -1;
@@ -201,7 +202,8 @@ std::vector<NamedGraph> graphs(const Exchange& exchange, const Contract& contrac
   std::vector<NamedGraph> all;
   for (const ScaleAt placement : {ScaleAt::queries, ScaleAt::scores, ScaleAt::both})
     all.push_back(spelt_out(parts, placement));
-  // The node caps before it adds, and says of rows without keys that they are 0 (of opset 23 as it was corrected in ONNX 1.23).
+  // The node caps before it adds, and says of rows without keys that they are 0 (of opset 23 as it was corrected in
+  // ONNX 1.23).
   const bool same_order = contract.softcap_before_bias || !(p.softcap > 0) || parts.input("bias") == nullptr;
   const bool same_rows = !parts.mask.empty_rows || contract.empty_row == EmptyRow::zero;
   if (same_order && same_rows) all.push_back(one_node(parts));

@@ -10,7 +10,7 @@
 #include "core/subject.hpp"
 #include "ops/op.hpp"
 
-// What the operation is made of, each part in the file of its name. Problems here are attention's own.
+// The parts of the operation, each in the file of its name. Problems here are attention's own.
 namespace attest::ops::of_attention {
 
 using attest::Contract;
@@ -26,19 +26,19 @@ Problem capped(Problem problem, Index most, const std::optional<Witness>& witnes
 Problem sliced(Problem problem, Index samples, const Witness& witness, const Supports& supports);
 
 // ---- undeclared.cpp
-// What the readings of a subject that declares no policy can fail of rows as models have them, and what would sharpen them: a line for
-// each dtype of 16 bits.
+// Says how many rows, in the sizes that models have, a subject that declares no policy can fail, and which options
+// would sharpen its contract: a line for each dtype of 16 bits.
 std::string undeclared_reach(const SubjectInfo& info);
 
 // ---- fit.cpp
 void fit(const Problem& from, Problem& to, const Supports& supports);
 
 // ---- elements.cpp
-// A tiny problem with rows of q, k and v, then single elements, set to zero by edits. Empty for larger problems, for tensors
-// that lie in memory otherwise than contiguously, and for elements that are 0 or 1 already.
+// A tiny problem with rows of q, k and v, then single elements, set to zero by edits. Empty for larger problems, for
+// tensors that lie in memory otherwise than contiguously, and for elements that are 0 or 1 already.
 std::vector<std::pair<Problem, std::string>> zeroed_elements(const Problem& problem);
-// A problem on captured activations as one that stands alone: q, k and v zero but for an edit per element. nullopt for other
-// problems, and for one with more than `most` elements of q, k and v.
+// A problem on captured activations as one that stands alone: q, k and v zero but for an edit per element. nullopt for
+// other problems, and for one with more than `most` elements of q, k and v.
 std::optional<Problem> literal(const Problem& problem, Index most);
 inline constexpr Index most_shrunk_literals = 128;
 
@@ -48,8 +48,8 @@ struct Escape {
   std::string change;
   bool drawn, likely;
 };
-// Other values, those of the `original`, its scale and log-sum-exp if it has them (by which a single key tells scores and
-// weights apart), masks of the same kind that close whole rows.
+// Other values, those of the `original`, its scale and log-sum-exp if it has them (by which a single key tells scores
+// and weights apart), masks of the same kind that close whole rows.
 std::vector<Escape> escapes(const Problem& shape, const Problem& original);
 Problem sampled(Problem problem);
 
@@ -57,9 +57,9 @@ Problem sampled(Problem problem);
 std::vector<Trait> traits();
 
 // ---- recorded.cpp
-// What a call says of a problem: shapes, options, which tensors are there, how they lie and, set by hand, every number in them.
-// Of which kind a mask, a bias, lengths and values are no call tells: as in `like`, if it is given and has them. nullopt of a call with
-// more than 4,096 numbers.
+// The problem that a call shows: its shapes, options, tensors, layouts and, set by hand, every number in them. A call
+// does not tell the kinds of mask, bias, lengths and values; they are those of `like`, if it is given and has them.
+// Returns nullopt for a call with more than 4,096 numbers.
 std::optional<Problem> recorded(const attest_attention& call, const Problem* like = nullptr);
 
 // ---- subgraph.cpp
@@ -73,8 +73,8 @@ std::vector<Problem> canaries(const Supports& supports, Format dtype);
 std::unique_ptr<Domain> domain(const Supports& supports, std::vector<Format> dtypes);
 
 // ---- compare.cpp
-// What both of two subjects take. A form counts where both offer it with the same values in the same order; of others each says
-// its own first one.
+// The options and sizes that both subjects take. A form counts where both offer it with the same values in the same
+// order; the other forms are said by the first value of each subject.
 Supports common(const Supports& a, const Supports& b);
 // As Op::narrowed_to_both() says.
 std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const SubjectInfo& b,

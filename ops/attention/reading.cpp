@@ -23,7 +23,7 @@ namespace {
 constexpr auto places = std::to_array<std::string_view>(
     {"batch", "head", "row", "column", "key/value head", "first open key", "last open key", "number of open keys"});
 
-// ---- what else may have been promised ------------------------------------------------------------------------------------
+// ---- what else may have been promised -------------------------------------------------------------------------------
 
 struct Narrowing {
   Stage stage;
@@ -112,7 +112,7 @@ class Departures : public DeparturesOf<Contract> {
   }
 };
 
-// ---- the reading ---------------------------------------------------------------------------------------------------------
+// ---- the reading ----------------------------------------------------------------------------------------------------
 
 class AttentionReading final : public Reading {
  public:
@@ -378,15 +378,17 @@ std::string_view isolated_stage(std::string_view law, const Problem& problem, co
                                 const Verdict& verdict) {
   // Scores that all grow alike give the same weights: what does not is the maximum that is taken from them.
   if (law == "score-shift") return name(Stage::softmax);
-  // Rounding to nearest and truncation treat both signs alike, in products and in sums: a conversion downwards does not.
+  // Rounding to nearest and truncation treat both signs alike, in products and in sums: a conversion downwards does
+  // not.
   if (law == "qk-sign" || law == "qk-flip") return name(Stage::operand);
   // A NaN that is lost on its way from a query or key to a weight is lost in a maximum or a sum.
   if (law == "nonfinite-attended" && verdict.evidence)
     for (const std::string_view from : {"NaN in q", "NaN in k"})
       if (verdict.evidence->note.find(from) != std::string::npos) return name(Stage::softmax);
-  // Bits that differ from call to call come of sums in another order: of partial results where a row has more keys than a tile.
+  // Bits that differ from call to call come of sums in another order: of partial results where a row has more keys than
+  // a tile.
   if (law == "repeat" || law == "threads" || law == "batch-bitwise") {
-    constexpr Index usual_tile = 16;  // of the tiles of kernels the smallest
+    constexpr Index usual_tile = 16;  // keys in the smallest tile that kernels use
     if (verdict.evidence && verdict.evidence->tensor == "lse") return {};
     return problem.lk > std::max<Index>(contract.arithmetic.kv_tile_min, usual_tile) ? name(Stage::partial)
                                                                                      : name(Stage::pv);

@@ -21,8 +21,8 @@ std::int64_t numbers_in(const attest_tensor& tensor) {
   return count;
 }
 
-// The first that has these strides, of those that differ for this shape, where it varies along `axes` alone; `slice` stands for
-// any other gaps.
+// The first that has these strides, of those that differ for this shape, where it varies along `axes` alone; `slice`
+// stands for any other gaps.
 Layout layout_of(const attest_tensor& tensor, Index axes = 15) {
   const std::array<Index, 4> shape{tensor.shape[0], tensor.shape[1], tensor.shape[2], tensor.shape[3]};
   const auto lies_as = [&](Layout layout) {

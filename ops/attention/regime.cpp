@@ -41,7 +41,7 @@ class RowKeys {
  public:
   explicit RowKeys(const Problem& problem) : p_(problem) {}
 
-  // Of keys below `width` at least.
+  // Draws the row's keys below `width`.
   void look(Index flat, Index width) {
     i_ = flat % p_.lq, h_ = flat / p_.lq % p_.hq, b_ = flat / p_.lq / p_.hq;
     const KeyRange range = key_range(p_, i_, p_.lq, length());

@@ -5,12 +5,13 @@ namespace attest::ops::of_attention {
 
 using attest::Problem;
 
-// What masks and values come to, told from a problem line without making its tensors: of rows and keys spread evenly over those
-// that are judged, as many as cost little, with the same bits everywhere. A row that was not looked at may be different.
+// The regime that masks and values amount to, computed from a problem line without its tensors. It comes from a sample
+// of rows and keys, spread evenly over those that are judged, as many as cost little, and its bits are the same
+// everywhere. A row that was not looked at may be different.
 
-// Of the rows that have a key in them, what is open to them: by lengths, diagonal, window, keep and a bias of -inf.
+// The keys that are open to rows that have any: lengths, diagonal, window, keep and a bias of -inf close the others.
 struct Masking {
-  double open_keys = 0;       // of the row that sees fewest; lk where there is no row
+  double open_keys = 0;       // the count in the row that sees fewest; lk where there is no row
   double least_row_bias = 0;  // the largest bias of a row's open keys, where that is least; 0 without bias
   bool mask_closes = false;   // some row does not see some key for another reason than a bias
   bool closed_keys = false;   // some row does not see some key
@@ -24,8 +25,8 @@ struct Scores {
   double least_row_max = 0, largest_row_max = 0;  // over rows with an open key
   double largest_spread = 0;                      // between two scores of one row
   double largest_product = 0;                     // |q.k| of an open key, before the scale
-  // By which a closed key's score would exceed the largest open one of its row; no row without an open key, nor a key that a
-  // bias of -inf closes: what a kernel adds to closed scores that is finite shows from there on.
+  // By which a closed key's score would exceed the largest open one of its row; no row without an open key, nor a key
+  // that a bias of -inf closes: what a kernel adds to closed scores that is finite shows from there on.
   double closed_lead = 0;
 };
 Scores scores_of(const Problem& problem);

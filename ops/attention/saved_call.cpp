@@ -23,7 +23,7 @@ struct Operand {
   const NamedArray& array;
   Shape shape;             // [B,H,L,D]
   Shape strides;           // in elements of the array
-  Index heads = shape[1];  // of the array: head h of the tensor is its head h % heads
+  Index heads = shape[1];  // the array's heads: head h of the tensor is its head h % heads
 };
 
 Operand operand(const NamedArray& array, bool heads_inside, const std::optional<Index>& heads,

@@ -11,18 +11,19 @@
 #include "core/inputs.hpp"
 #include "ops/subgraph.hpp"
 
-// What parts of a graph that are attention have in common, spelt out (subgraph.cpp) or one node (subgraph_operator.cpp), and what blocks around them
-// (ops/mha/subgraph.hpp) ask of either.
+// The functions that both spellings of attention in a graph share, spelt out (subgraph.cpp) or one node
+// (subgraph_operator.cpp), and that blocks around them (ops/mha/subgraph.hpp) call.
 namespace attest::ops::of_attention {
 
 inline constexpr Index most_scores = Index{1} << 24;
 
-// What a runtime of this precision promises between tensors of type `storage`, with softmax of numbers in `softmax`.
+// The contract of a runtime of this precision between tensors of type `storage`, with softmax of numbers in `softmax`.
 attest::Contract contract_of(const graph::Precision& precision, Format storage, Format softmax);
-// The verdict on `out` of a call between tensors of the problem's format, softmax of numbers in `softmax`, of a runtime that computes in `precision`.
+// The verdict on `out` of a call between tensors of the problem's format, with softmax of numbers in `softmax`, by a
+// runtime that computes in `precision`.
 SubgraphVerdict verdict_on(const graph::Precision& precision, const attest::Problem& problem, const Inputs& inputs,
                            Format softmax, const Tensor& out);
-// Of a floating-point type as files number it; nullopt of another one.
+// The format of a floating-point type as files number it; nullopt for another type.
 std::optional<Format> format_numbered(Index type);
 
 // ---- spelt out: subgraph.cpp
@@ -32,7 +33,7 @@ struct Scaling {
   int value = -1;
   bool divides = false;
 };
-// What a node scales so, and by what; nullopt where `value` is nothing that is scaled.
+// Returns the value that a node scales to `value`, and its factor; nullopt if no node does.
 std::optional<std::pair<int, Scaling>> scaled(const graph::Connections& graph, int value);
 
 // softmax(scale q k^T + bias) v. Values are those of the model.
@@ -47,16 +48,16 @@ struct Spelt {
     bool before_bias = false;
   };
   std::optional<Choice> choice;
-  int softmax_input = -1;       // of the type that softmax is computed in
-  Index softmax_axis = -1;      // which must be the last one
+  int softmax_input = -1;       // the value whose type softmax is computed in
+  Index softmax_axis = -1;      // must be the last one
   std::vector<Format> casts{};  // between the products
 };
-// What ends in this product of weights and values; nullopt of one that is none.
+// Returns the attention that ends in this product of weights and values; nullopt if none does.
 std::optional<Spelt> spelt_out(const graph::Connections& graph, const graph::Node& product);
 // The values beside q, k and v: scales, bias, flags and what stands where these close.
 std::vector<int> beside(const Spelt& nodes);
 
-// What such a part is on a problem: one sample of one head for each leading index of what it gives.
+// The sizes and operands of such a part on a problem: one sample of one head for each leading index of its result.
 struct SpeltCall {
   std::string unjudged;        // why no bound speaks of it; empty where one does
   std::vector<Index> leading;  // lengths of those indices
@@ -75,19 +76,21 @@ struct SpeltCall {
     return shape;
   }
 };
-// `numbers`: of q, k_transposed, v, softmax_input and beside(); `got`: what the part gives, of which type and shape count.
+// `numbers`: of q, k_transposed, v, softmax_input and beside(); `got`: what the part gives, of which type and shape
+// count.
 SpeltCall call_of(const Spelt& nodes, const NumbersOfValues& numbers, const graph::Array& got);
 // [samples, keys, d] of what a product reads as [.., d, keys]; nullopt where that does not broadcast.
 std::optional<std::vector<double>> rows_of_keys(const graph::Array& transposed, const SpeltCall& call);
 
-// q [samples, rows, d] and k [samples, keys, d] of a call, with what each element is made of, in magnitude; empty: itself. Computed scores are off by less than
-// one `share`-th of the sum of products of these.
+// q [samples, rows, d] and k [samples, keys, d] of a call, with what each element is made of, in magnitude; empty:
+// itself. Computed scores are off by less than one `share`-th of the sum of products of these.
 struct Factors {
   std::span<const double> queries, keys, sizes_of_queries, sizes_of_keys;
   double share;
 };
-// Keys that Where leaves open, 1 or 0 over [samples, rows, keys]. It sets the score of the others to a number, perhaps a finite one, where the operation leaves
-// keys out: that is the same where no conforming weight of such a key is more than 0. Rows of which that is not sure keep no key, and are judged by nobody.
+// Keys that Where leaves open, 1 or 0 over [samples, rows, keys]. It sets the score of the others to a number, perhaps
+// a finite one, where the operation leaves keys out: that is the same where no conforming weight of such a key is more
+// than 0. Rows of which that is not sure keep no key, and are judged by nobody.
 std::vector<double> kept(const Spelt::Choice& choice, const SpeltCall& call, const Factors& of);
 
 // ---- one node: subgraph_operator.cpp
@@ -95,7 +98,7 @@ std::vector<double> kept(const Spelt::Choice& choice, const SpeltCall& call, con
 // Attention of operator versions 23 and on.
 struct Fused {
   int q = -1, k = -1, v = -1, mask = -1;  // no mask: -1
-  Index heads = 0, kv_heads = 0;          // of tensors of three axes
+  Index heads = 0, kv_heads = 0;          // for tensors of three axes
   std::optional<double> scale;
   bool causal = false;
   std::optional<Format> softmax;
@@ -113,7 +116,8 @@ struct Heads {
   bool three = false;
   Index batch = 0, heads = 0, length = 0, width = 0;
 };
-// Tells if a node Attention of ONNX is one that a bound is proven of: no past keys, lengths, windows or softcap, and its first output alone.
+// Tells if a node Attention of ONNX is one that a bound is proven of: no past keys, lengths, windows or softcap, and
+// its first output alone.
 bool is_plain(const graph::Node& node);
 // The part that such a node is.
 std::unique_ptr<Subgraph> operator_of(const graph::Connections& graph, const graph::Node& node);

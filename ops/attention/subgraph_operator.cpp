@@ -98,8 +98,8 @@ Contract contract_of(const graph::Precision& precision, Format storage, Format s
                                        .set(Stage::qk, sums)
                                        .set(Stage::pv, sums)
                                        .set(Stage::softmax, of_softmax));
-  // No document of a graph says how good its functions are, or how sums are divided by: polynomials in the format itself are good to some ulps, a product
-  // with a reciprocal to one and a half.
+  // No document of a graph says how good its functions are, or how sums are divided by: polynomials in the format
+  // itself are good to some ulps, a product with a reciprocal to one and a half.
   contract.arithmetic.exp_ulp = (of_softmax == Format::f16 || of_softmax == Format::bf16) ? 1 : 4;
   contract.arithmetic.div_ulp = 1.5;
   contract.arithmetic.flush_to_zero = inner == Format::f32 || inner == Format::bf16;

@@ -18,7 +18,7 @@ using Kind = Trait::Kind;
 
 const Problem& problem_of(const Looked& at) { return at.problem.as<Problem>(); }
 
-// What its masks and values come to, each worked out once.
+// The regimes of a problem's masks and values, each computed once.
 struct Regimes {
   std::optional<Masking> masking;
   std::optional<Scores> scores;
@@ -46,7 +46,7 @@ Trait number(std::string name, double plain, Get get) {
           }};
 }
 
-// Of what masks and values come to.
+// A trait of the regimes of masks and values.
 template <class Get>
 Trait regime(std::string name, Kind kind, Get get) {
   return {std::move(name), kind, {}, 0, [get](const Looked& at) { return static_cast<double>(get(at)); }};
@@ -121,7 +121,8 @@ Trait row_bytes(std::string name) {
 
 std::vector<Trait> make() {
   std::vector<Trait> all;
-  // First, since a layout that goes that far in one tensor goes as far in the others: it is the cause, whichever of them shows it.
+  // First, since a layout that goes that far in one tensor goes as far in the others: it is the cause, whichever of
+  // them shows it.
   all.push_back(flag("past_32_bits", goes_past_32_bits));
   for (const ops::Field* field : fields_by_merit(attention_op())) all.push_back(trait_of(*field));
   all.push_back(flag("scale_given", [](const Problem& p) { return p.scale.has_value(); }));

@@ -1,4 +1,5 @@
-// What the reading of a subject that declares no policy can fail, as an example that takes some hundredths of a second.
+// Measures, on example rows, how much the contract of a subject that declares no policy can fail. It takes some
+// hundredths of a second.
 #include <algorithm>
 #include <array>
 #include <span>

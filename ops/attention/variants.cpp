@@ -44,7 +44,7 @@ bool close(const Problem& p, Inputs& inputs, Closed closed) {
   return true;
 }
 
-// ---- the diagonal and windows --------------------------------------------------------------------------------------------
+// ---- the diagonal and windows ---------------------------------------------------------------------------------------
 
 bool windowed(const Inputs& in) { return in.causal || in.window_left >= 0 || in.window_right >= 0; }
 
@@ -83,7 +83,7 @@ bool no_window(Problem&, Inputs& in) {
   return any;
 }
 
-// ---- masks ---------------------------------------------------------------------------------------------------------------
+// ---- masks ----------------------------------------------------------------------------------------------------------
 
 template <Tensor Inputs::*member>
 bool left_out(Problem&, Inputs& in) {
@@ -120,7 +120,8 @@ bool bias_as_mask(Problem& p, Inputs& in) {
   in.bias = Tensor();
   return true;
 }
-// What closes a key takes a large finite number from its score, and hides it only where another is not as low.
+// Masks by a finite number: a closed key's score is lowered by 1e4, which hides the key only if another score is not as
+// low.
 bool closed_by_lowest(Problem& p, Inputs& in) {
   const bool any = in.keep.present() || in.kv_lengths.present() || windowed(in);
   Tensor lowered;
@@ -139,7 +140,7 @@ bool closed_by_lowest(Problem& p, Inputs& in) {
   return true;
 }
 
-// ---- scale, softcap, bias ------------------------------------------------------------------------------------------------
+// ---- scale, softcap, bias -------------------------------------------------------------------------------------------
 
 bool rescaled(Inputs& in, double scale) {
   if (scale == in.scale || !std::isfinite(scale)) return false;
@@ -191,7 +192,7 @@ bool bias_of_later_keys(Problem& p, Inputs& in) {
          });
 }
 
-// ---- which tensor is read, and how ---------------------------------------------------------------------------------------
+// ---- which tensor is read, and how ----------------------------------------------------------------------------------
 
 template <Tensor Inputs::*member>
 bool of_first_sample(Problem& p, Inputs& in) {
@@ -251,7 +252,7 @@ bool read_as(Problem&, Inputs& in) {
   return q || k || v;
 }
 
-// ---- tiles of keys -------------------------------------------------------------------------------------------------------
+// ---- tiles of keys --------------------------------------------------------------------------------------------------
 
 // The keys behind the last whole tile are closed.
 template <Index tile>

@@ -10,8 +10,8 @@ namespace attest::ops::of_attention {
 // A call read otherwise than it was meant: what a kernel that misreads it would be asked in its place.
 struct Variant {
   std::string_view words, stage;
-  // Changes `inputs`, which the problem's dimensions describe, and which lie as those of the call did. False where it changes
-  // nothing: the call has no mask, say, or the problem is too large to be written out.
+  // Changes `inputs`, which the problem's dimensions describe, and which lie as those of the call did. False where it
+  // changes nothing: the call has no mask, say, or the problem is too large to be written out.
   bool (*apply)(Problem& problem, Inputs& inputs);
 };
 std::span<const Variant> variants();

@@ -1,4 +1,4 @@
-// What two subjects take in common of layer_norm, for comparisons.
+// The forms, options and sizes of layer_norm that two subjects have in common, for comparisons.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -21,7 +21,7 @@ using attest::layer_norm::Values;
 
 using LayerNormDomain = DomainOf<attest::layer_norm::Domain>;
 
-// ---- traits ------------------------------------------------------------------------------------------------------------
+// ---- traits ---------------------------------------------------------------------------------------------------------
 
 const Problem& problem_of(const Looked& at) { return at.problem.as<Problem>(); }
 

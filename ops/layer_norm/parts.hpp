@@ -9,7 +9,7 @@
 #include "core/layer_norm/offer.hpp"
 #include "ops/op.hpp"
 
-// What the operation is made of, each part in the file of its name. Problems here are layer_norm's own.
+// The parts of the operation, each in the file of its name. Problems here are layer_norm's own.
 namespace attest::ops::of_layer_norm {
 
 using attest::layer_norm::Contract;
@@ -30,7 +30,7 @@ std::vector<ops::Escape> escapes(const Problem& shape, const Problem& original);
 std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem);
 
 // ---- compare.cpp
-// What both of two subjects take.
+// The options and sizes that both subjects take.
 Supports common(const Supports& a, const Supports& b);
 // As Op::narrowed_to_both() says.
 std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const SubjectInfo& b,
@@ -39,7 +39,7 @@ std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const
 
 // ---- exchange.cpp, python.cpp, saved_call.cpp
 std::unique_ptr<Exchange> exchange(const Problem& problem);
-// Of tensors that come from elsewhere: a call of the shape and options of `problem`.
+// The exchange of tensors that come from elsewhere: a call of the shape and options of `problem`.
 std::unique_ptr<Exchange> exchange(const Problem& problem, attest::layer_norm::Inputs inputs, Tensor out,
                                    Tensor sum_out);
 std::string options_in_words(const Exchange& exchange);

@@ -37,7 +37,7 @@ std::string stored_sum(Format storage, std::string_view wide) {
 
 std::string reference(const Problem& p, const Contract& contract, const Exchange& exchange) {
   const bool rms = p.norm == Norm::rms, residual = has(exchange, "residual");
-  // What is stored in float64 needs a wider type beside it.
+  // Numbers that are stored in float64 need a wider type beside it.
   const std::string wide = p.dtype == Format::f64 ? "np.longdouble" : "np.float64";
   std::string code = fmt::format("\n# what {} means, in {}\n", rms ? "RMSNorm" : "LayerNorm", wide.substr(3));
   if (residual) code += stored_sum(p.dtype, wide);

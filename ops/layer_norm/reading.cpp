@@ -25,7 +25,7 @@ using oracle::layer_norm::LayerNormOracle;
 
 constexpr auto places = std::to_array<std::string_view>({"row", "column"});
 
-// ---- the call, read otherwise ----------------------------------------------------------------------------------------------
+// ---- the call, read otherwise ---------------------------------------------------------------------------------------
 
 struct Variant {
   std::string_view words, stage;
@@ -68,7 +68,7 @@ constexpr auto variants = std::to_array<Variant>({
      [](Problem&, Inputs& in) { return std::exchange(in.epsilon, 1e-5) != 1e-5; }},
 });
 
-// ---- what else may have been promised --------------------------------------------------------------------------------------
+// ---- what else may have been promised -------------------------------------------------------------------------------
 
 struct Narrowing {
   Stage stage;
@@ -133,7 +133,7 @@ class Departures : public DeparturesOf<Contract> {
   }
 };
 
-// ---- the reading -----------------------------------------------------------------------------------------------------------
+// ---- the reading ----------------------------------------------------------------------------------------------------
 
 class LayerNormReading final : public Reading {
  public:
@@ -256,7 +256,7 @@ class LayerNormReading final : public Reading {
     const Problem* problem;
     const Inputs* inputs;
   };
-  // Which tensors there are, as the oracle reads it from a problem.
+  // Sets the fields that say which tensors there are, for the oracle reads that from a problem.
   static void tell(Problem& p, const Inputs& in) {
     using attest::layer_norm::Residual;
     using attest::layer_norm::Weights;

@@ -47,8 +47,8 @@ Tensor weights_of(const NamedArray& array, Index hidden, Format type) {
   return tensor;
 }
 
-// gamma and beta are of x's type, or of f32 beside a narrower one: where one of them was saved so beside an x that was not, or
-// holds a number that the narrower has not.
+// gamma and beta are of x's type, or of f32 beside a narrower one: where one of them was saved so beside an x that was
+// not, or holds a number that the narrower has not.
 Format params_format(Format storage, const NamedArray& x, const std::vector<const NamedArray*>& params) {
   if (storage == Format::f32 || storage == Format::f64) return storage;
   for (const NamedArray* array : params)

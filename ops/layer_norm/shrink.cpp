@@ -17,7 +17,7 @@ using attest::layer_norm::Residual;
 using attest::layer_norm::Values;
 using attest::layer_norm::Weights;
 
-constexpr Index most_elements = 24;  // of x, whose elements are zeroed
+constexpr Index most_elements = 24;  // the elements of x, which are zeroed
 
 bool of_rows(const Edit& edit) { return edit.tensor == Edit::Tensor::x || edit.tensor == Edit::Tensor::residual; }
 
@@ -30,7 +30,8 @@ void cut_rows(Problem& p, Index count, Index at) {
   p.rows = count;
 }
 
-// Keeps `count` columns, up to and including column `at`: every row becomes another, whose values are those that it had there.
+// Keeps `count` columns, up to and including column `at`: every row becomes another, whose values are those that it had
+// there.
 void cut_columns(Problem& p, Index count, Index at) {
   count = std::min(count, p.hidden);
   const Index by = std::max<Index>(std::min(at, p.hidden - 1) - count + 1, 0);

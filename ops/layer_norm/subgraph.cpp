@@ -20,7 +20,8 @@ using graph::Array;
 using graph::Connections;
 using graph::Node;
 
-// (x - mean) / sqrt(mean of its squares + epsilon), times gamma and plus beta; without the mean RMSNorm. Values are those of the model.
+// (x - mean) / sqrt(mean of its squares + epsilon), times gamma and plus beta; without the mean RMSNorm. Values are
+// those of the model.
 struct Nodes {
   bool centred = true;
   bool is_operator = false;  // LayerNormalization or RMSNormalization
@@ -31,7 +32,7 @@ struct Nodes {
   std::optional<int> gamma, beta;
 };
 
-// What a runtime of this precision promises: to keep one of these.
+// The contracts of a runtime of this precision: it keeps one of them.
 std::vector<Contract> contracts_of(const graph::Precision& precision, Format storage, const Nodes& nodes) {
   using attest::layer_norm::Stage;
   const Format inner = precision.computed(storage);
@@ -44,7 +45,8 @@ std::vector<Contract> contracts_of(const graph::Precision& precision, Format sto
   how.rsqrt_ulp = (inner == Format::f16 || inner == Format::bf16) ? 1 : 4;
   how.flush_to_zero = inner == Format::f32 || inner == Format::bf16 ? attest::layer_norm::FlushToZero::inputs
                                                                     : attest::layer_norm::FlushToZero::no;
-  // Two passes are what the graph says. Who fuses may go Welford's way, whose parts are joined: a bound that is wider, but for rows of equal numbers.
+  // Two passes are what the graph says. Who fuses may go Welford's way, whose parts are joined: a bound that is wider,
+  // but for rows of equal numbers.
   std::vector<Contract> all;
   using attest::layer_norm::NormForm, attest::layer_norm::Variance;
   for (const Variance variance : {Variance::two_pass, Variance::welford}) {
@@ -187,7 +189,7 @@ class Search {
     return made(std::move(nodes), node.outputs[0], node.outputs[0]);
   }
 
-  // Of 1 / sqrt(..), the root.
+  // The Sqrt node of 1 / sqrt(..).
   [[nodiscard]] const Node* root_below(int value) const {
     if (const Node* const reciprocal = graph_.giver(value, "Reciprocal"))
       return graph_.giver(reciprocal->inputs[0], "Sqrt");
@@ -221,7 +223,7 @@ class Search {
     return nullptr;
   }
 
-  // Of x - mean(x) over these axes, x.
+  // The x of x - mean(x) over these axes.
   [[nodiscard]] std::optional<int> centred(int value, const std::vector<Index>& axes) const {
     const Node* const difference = graph_.giver(value, "Sub");
     if (difference == nullptr) return std::nullopt;

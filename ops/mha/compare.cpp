@@ -1,4 +1,4 @@
-// What two subjects take in common of mha, for comparisons.
+// The forms, options and sizes of mha that two subjects have in common, for comparisons.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -9,9 +9,9 @@ std::unique_ptr<Domain> domain(const Supports& supports, std::vector<Format> dty
   return std::make_unique<DomainOf<attest::mha::Domain>>("mha", supports, std::move(dtypes));
 }
 
-// The smallest first. A block that is wrong on one of them may be right on the next: with small integers, projections round
-// nothing; with scores of 0 softmax rounds nothing; without biases none is left out. Large ones would not do: the bound of dense
-// weights grows faster than what a block errs, and after every failure the canary is asked.
+// The smallest first. A block that is wrong on one of them may be right on the next: with small integers, projections
+// round nothing; with scores of 0 softmax rounds nothing; without biases none is left out. Large ones would not do: the
+// bound of dense weights grows faster than what a block errs, and after every failure the canary is asked.
 std::vector<ops::Problem> canaries(const Supports& supports, Format dtype) {
   using attest::mha::Biases;
   using attest::mha::Weights;

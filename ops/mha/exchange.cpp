@@ -40,7 +40,7 @@ std::vector<Index> spread_over(Index all, Index count) {
   return some;
 }
 
-// What a block that may go one way or another may return.
+// Adds the values that another permitted way of the block may return.
 void join(Permitted& p, const Permitted& other) {
   p.lo = std::min(p.lo, other.lo);
   p.hi = std::max(p.hi, other.hi);
@@ -143,7 +143,7 @@ class MhaExchange final : public Exchange {
 
    private:
     [[nodiscard]] Permitted stage(BlockStage stage, const Tensor& tensor, const std::array<Index, 4>& at) const;
-    // Of a row, for each way.
+    // The enclosures of a row's elements, computed in this way.
     const std::vector<oracle::Enclosure>& row(std::size_t way, Index b, Index i);
 
     const Problem& own_;
@@ -179,7 +179,7 @@ class MhaExchange final : public Exchange {
   const Inputs inputs_;
   const Tensor out_;
   StageOutputs stages_;
-  std::array<Tensor, 6> parts_;  // of a packed buffer
+  std::array<Tensor, 6> parts_;  // the parts of a packed buffer
 };
 
 const std::vector<oracle::Enclosure>& MhaExchange::Seen::row(std::size_t way, Index b, Index i) {
@@ -289,7 +289,7 @@ Verdict MhaExchange::against(const ops::Contract& saved_contract, Subject& subje
   const Promised saved{out_, of_saved, oracle_of_saved}, now{answer.out, its, oracle_of_subject};
   const Promised &a = saved_first ? saved : now, &b = saved_first ? now : saved;
   Verdict verdict = held_together(a, b);
-  // What was saved in another type has no bits to compare.
+  // Bits are not compared where the saved output has another type.
   if (!bits || is_finding(verdict.kind) || out_.dtype() != answer.out.dtype()) return verdict;
   Counts counts;
   auto differs = first_other_bits(a, b, counts);

@@ -9,7 +9,7 @@
 #include "core/mha/offer.hpp"
 #include "ops/op.hpp"
 
-// What the operation is made of, each part in the file of its name. Problems here are mha's own.
+// The parts of the operation, each in the file of its name. Problems here are mha's own.
 namespace attest::ops::of_mha {
 
 using attest::mha::Contract;
@@ -48,22 +48,22 @@ std::optional<std::string> not_applicable(const Law& law, const Problem& problem
 std::unique_ptr<Trial> trial(const Problem& problem, const Contract& contract, Subject& subject, Subject* peer);
 
 // ---- asked.cpp
-// What a block gave, and what it did to memory that is not its own.
+// The result of a block, and the damage it did to memory that is not its own.
 struct Answer {
   Tensor out;
   CallResult call;
   std::optional<Evidence> violation;
 };
-// One call, of stages too where they are given; the subject is not asked what it declines. Adds to `calls`, and nanoseconds to
-// `elapsed`.
+// One call, of stages too where they are given; the subject is not asked what it declines. Adds to `calls`, and
+// nanoseconds to `elapsed`.
 Answer asked(Subject& subject, const attest::mha::Inputs& inputs, const attest::mha::StageOutputs& stages,
              std::int64_t& calls, std::int64_t& elapsed);
 // Poisoned tensors for the stages that a subject gives, of a type that holds whatever the contract lets them leave.
 attest::mha::StageOutputs stages_to_ask(const Problem& problem, const Contract& contract, const Supports& supports);
 
 // ---- layout.cpp
-// The same problem with its tensors contiguous, or, where they are, in another layout that the subject takes, drawn from the seed;
-// nullopt where it takes no other.
+// The same problem with its tensors contiguous, or, where they are, in another layout that the subject takes, drawn
+// from the seed; nullopt where it takes no other.
 std::optional<Problem> in_another_layout(const Problem& problem, const Supports& supports);
 // The values of `inputs` as that problem lays them out.
 attest::mha::Inputs laid_as(const Problem& problem, const attest::mha::Inputs& inputs);
@@ -74,7 +74,7 @@ std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph
 std::vector<Unrecognised> unrecognised(const graph::Connections& graph);
 
 // ---- compare.cpp
-// What both of two subjects take.
+// The options and sizes that both subjects take.
 Supports common(const Supports& a, const Supports& b);
 // As Op::narrowed_to_both() says.
 std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const SubjectInfo& b,
@@ -83,8 +83,8 @@ std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const
 
 // ---- exchange.cpp, python.cpp, saved_call.cpp
 std::unique_ptr<Exchange> exchange(const Problem& problem);
-// Of tensors that come from elsewhere: a call of the shape and options of `inputs.problem`, which is not packed. `rows`: how many of
-// out are judged, spread evenly; 0: all.
+// The exchange of tensors that come from elsewhere: a call of the shape and options of `inputs.problem`, which is not
+// packed. `rows`: the number of rows of out that are judged, spread evenly; 0: all.
 std::unique_ptr<Exchange> exchange(attest::mha::Inputs inputs, Tensor out, attest::mha::StageOutputs stages,
                                    Index rows);
 std::string options_in_words(const Exchange& exchange);

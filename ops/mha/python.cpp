@@ -30,7 +30,7 @@ bool all_finite(const Tensor& tensor) {
   return true;
 }
 
-// What rounds on the way, by the first of the ways that the contract permits: it is the one that evidence is of.
+// Writes the script. It rounds in the first of the ways that the contract permits: evidence speaks of that one.
 class Script {
  public:
   Script(const Exchange& exchange, const Contract& contract)
@@ -41,7 +41,7 @@ class Script {
         way_(oracle::ways_of(contract).front()) {}
 
   [[nodiscard]] std::string text() const {
-    const bool wide = p_.dtype == Format::f64;  // what is stored in float64 needs a wider type beside it
+    const bool wide = p_.dtype == Format::f64;  // float64 numbers need a wider type beside them
     std::string code = fmt::format("\n# what an attention block means, in {}, rounded where its contract rounds{}\n",
                                    wide ? "longdouble" : "float64",
                                    has_stages() ? ", each stage from those before as the block gave them" : "");
@@ -75,7 +75,7 @@ class Script {
   [[nodiscard]] std::string further(std::string_view stage) const {
     if (stage != "q" && stage != "k" && stage != "v" && stage != "heads") return {};
     if (find(outputs_, stage) != nullptr) return fmt::format("{0} = expected_{0}\n", stage);
-    if (stage == "heads" || has_stages()) return {};  // of stages that the block gave, and this script does not have
+    if (stage == "heads" || has_stages()) return {};  // the block gave its stages, and this script lacks this one
     return fmt::format("# {} as it is stored on the way\n", stage);
   }
 

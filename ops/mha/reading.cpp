@@ -25,7 +25,7 @@ using oracle::MhaOracle;
 
 constexpr auto coordinates_of_out = std::to_array<std::string_view>({"sample", "token", "column"});
 
-// ---- the call, read otherwise ------------------------------------------------------------------------------------------
+// ---- the call, read otherwise ---------------------------------------------------------------------------------------
 
 template <Tensor Inputs::*... members>
 bool without(Inputs& in) {
@@ -141,8 +141,8 @@ bool tokens_read_again(Inputs& in) {
   const bool x = read_again(in.x, tokens_first), memory = read_again(in.memory, tokens_first);
   return x || memory;
 }
-// Tokens that lay before samples where they came from, which a packed copy does not show any more, read in that order as if they lay
-// behind them.
+// Tokens that lay before samples where they came from, which a packed copy does not show any more, read in that order
+// as if they lay behind them.
 bool tokens_taken_in_turn(Inputs& in) {
   bool any = false;
   for (Tensor Inputs::*member : {&Inputs::x, &Inputs::memory}) {
@@ -220,7 +220,7 @@ constexpr auto variants = std::to_array<Variant>({
     {"the tokens of sample 0 for every sample", "reading", of_first_sample},
 });
 
-// ---- what else may have been promised ----------------------------------------------------------------------------------
+// ---- what else may have been promised -------------------------------------------------------------------------------
 
 class Departures : public DeparturesOf<Contract> {
  public:
@@ -248,7 +248,7 @@ class Departures : public DeparturesOf<Contract> {
   }
 };
 
-// ---- the reading -------------------------------------------------------------------------------------------------------
+// ---- the reading ----------------------------------------------------------------------------------------------------
 
 class MhaReading final : public Reading {
  public:
@@ -348,7 +348,8 @@ class MhaReading final : public Reading {
   [[nodiscard]] std::string_view stage_name(std::string_view stage) const override {
     return stage == "heads_out" ? "heads" : stage;
   }
-  // Heads are made of q, k and v by attention, whose stages come before them; all that is wrong before is wrong in q, k or v.
+  // Heads are made of q, k and v by attention, whose stages come before them; all that is wrong before is wrong in q, k
+  // or v.
   [[nodiscard]] bool lies_within(std::string_view fault, std::string_view stage) const override {
     const bool of_projections =
         fault == "q" || fault == "k" || fault == "v" || fault == "gemm" || fault == "reading" || fault == "memory";

@@ -30,7 +30,7 @@ constexpr std::string_view roles[] = {"x",   memory_role, "w_q",   "w_k",  "w_v"
                                       "b_k", "b_v",       "b_out", "bias", "keep",     "key_padding", "kv_lengths",
                                       "out", "q",         "k",     "v",    "heads_out"};
 
-// ---- axes --------------------------------------------------------------------------------------------------------------
+// ---- axes -----------------------------------------------------------------------------------------------------------
 
 // How the axes of a kind of tensor may lie, as --layout says it; the first is meant where it says nothing.
 struct Axes {
@@ -116,12 +116,12 @@ void require(const Reordered& array, const std::vector<Index>& wanted, std::stri
     throw usage_error(fmt::format("{}: it must be [{}], {}", array.described(), fmt::join(wanted, ", "), why));
 }
 
-// ---- tensors -----------------------------------------------------------------------------------------------------------
+// ---- tensors --------------------------------------------------------------------------------------------------------
 
 enum class Finite : std::uint8_t { must, may };
 
-// Rows from `first` on, as the call's tensor; every value must be one of `format`. An input lies as its array does where that is all of
-// it, so that it may be read otherwise.
+// Rows from `first` on, as the call's tensor; every value must be one of `format`. An input lies as its array does
+// where that is all of it, so that it may be read otherwise.
 Tensor tensor_of(const Reordered& from, const std::vector<Index>& shape, Index first, DType type, Format format,
                  std::string_view stage, Finite finite) {
   const bool whole = from.shape == shape && finite == Finite::must;
@@ -187,8 +187,8 @@ class SavedBlock {
  private:
   using Names = std::map<std::string, std::string, std::less<>>;
 
-  // What is called otherwise than its option: the tokens of memory, and concatenated heads, `heads` to who exports them and
-  // `heads_out` in a call.
+  // Renames two options: the tokens of memory, and concatenated heads, which exporters call `heads` and a call
+  // `heads_out`.
   static Names names_of(const SavedWords& words, const std::vector<NamedArray>& inputs,
                         const std::vector<NamedArray>& outputs) {
     Names names = saved_names(words, roles);

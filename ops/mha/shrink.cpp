@@ -20,9 +20,9 @@ using attest::mha::Layout;
 using attest::mha::Weights;
 using enum attest::mha::Edit::Tensor;
 
-constexpr Index most_elements = 64;  // of all tensors together, whose elements are zeroed
+constexpr Index most_elements = 64;  // the elements of all tensors together, which are zeroed
 
-// ---- cuts --------------------------------------------------------------------------------------------------------------
+// ---- cuts -----------------------------------------------------------------------------------------------------------
 
 // Moves edits by what is cut off the front of an axis.
 void move_edits(Problem& p, Index by, std::initializer_list<Edit::Tensor> tensors, std::size_t axis) {
@@ -40,7 +40,8 @@ void cut_batch(Problem& p, Index count, Index at) {
   p.b = count;
 }
 
-// The same of tokens of x; those of self-attention are cut at their end, since what lies before the witness is attended.
+// The same of tokens of x; those of self-attention are cut at their end, since what lies before the witness is
+// attended.
 void cut_tokens(Problem& p, Index count, Index at) {
   count = std::min(count, p.l);
   const Index by = window_start(std::min(at, p.l - 1), count, p.l);
@@ -61,7 +62,7 @@ void cut_front_of_memory(Problem& p, Index count) {
   p.m -= by;
 }
 
-// ---- what a dimension may be on its way down ---------------------------------------------------------------------------
+// ---- what a dimension may be on its way down ------------------------------------------------------------------------
 
 Rungs rungs_of_b(const Problem& p, const Supports& s) { return down_to(p.b, s.b.min, s.b.step()); }
 Rungs rungs_of_l(const Problem& p, const Supports& s) {
@@ -71,7 +72,8 @@ Rungs rungs_of_l(const Problem& p, const Supports& s) {
 Rungs rungs_of_m(const Problem& p, const Supports& s) {
   return p.self ? Rungs{p.m, 1} : down_to(p.m, s.m.min, s.m.step());
 }
-// Of the tokens of x alone, or of memory alone, where both are one: they part, which takes more than one field to say.
+// The rungs for the tokens of x alone, or of memory alone, where both are one. They part, which takes more than one
+// field.
 Rungs rungs_of_x_apart(const Problem& p, const Supports& s) {
   return p.self && s.cross ? down_to(p.l, s.l.min, s.l.step()) : Rungs{p.l, 1};
 }
@@ -85,7 +87,7 @@ Rungs rungs_of_e(const Problem& p, const Supports& s) {
 Rungs rungs_of_head_dim(const Problem& p, const Supports& s) {
   return down_to(p.head_dim, s.head_dim.min, std::lcm(s.head_dim.step(), row_step(s.alignment, p.dtype)));
 }
-// Of key/value heads, each of which takes its group of query heads along; and of the members of a group.
+// The rungs of key/value heads, each of which takes its group of query heads along; and of the members of a group.
 Rungs rungs_of_groups(const Problem& p, const Supports& s) {
   const Index of_queries = s.heads.step() / std::gcd(s.heads.step(), p.group());
   return down_to(p.kv_heads, std::max(s.kv_heads.min, (s.heads.min + p.group() - 1) / p.group()),
@@ -123,7 +125,7 @@ Problem cut_at(Problem p, Index n, Index at) {
   return p;
 }
 
-// ---- edits -------------------------------------------------------------------------------------------------------------
+// ---- edits ----------------------------------------------------------------------------------------------------------
 
 bool is_lost(const Problem& p, const Edit& edit) {
   const std::vector<Index> shape = attest::mha::extents(p, edit.tensor);
@@ -138,7 +140,7 @@ void zero(Problem& p, Edit::Tensor tensor, const std::array<Index, 4>& index) {
   p.edits.push_back({tensor, index, 0});
 }
 
-// What may be set to zero next: each tensor in turn, and behind it row by row, the row and its elements.
+// The parts that may be set to zero next: each tensor in turn, and after it each of its rows, whole and by element.
 class Zeroing {
  public:
   explicit Zeroing(const Problem& p) : p_(p) {}
@@ -163,8 +165,8 @@ class Zeroing {
                   {std::move(all), fmt::format("{} -> 0", name(which))});
     if (behind_latest_ > place) ++behind_latest_;
   }
-  // From behind the latest zero on, round about: what was refused before it is asked again once nothing else is left, not after
-  // every zero.
+  // From behind the latest zero on, round about: what was refused before it is asked again once nothing else is left,
+  // not after every zero.
   std::vector<Candidate> candidates() && {
     std::rotate(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(behind_latest_), found_.end());
     return std::move(found_);

@@ -8,17 +8,20 @@
 #include "ops/attention/subgraph.hpp"
 #include "ops/subgraph.hpp"
 
-// Parts of a graph that are a whole attention block: projections of q, k and v, attention, and the projection of its heads. How heads, packed projections and tokens
-// lie is never read off the operators, but found by moving the numbers of places as the graph moves what stands there.
+// Parts of a graph that are a whole attention block: projections of q, k and v, attention, and the projection of its
+// heads. How heads, packed projections and tokens lie is never read off the operators, but found by moving the numbers
+// of places as the graph moves what stands there.
 namespace attest::ops::of_mha {
 
-// Nodes between two values that move numbers and change none, as a model of its own. What scales all of them by one number stands there as Identity.
+// Nodes between two values that move numbers and change none, as a model of its own. A node that scales all of them by
+// one number is an Identity there.
 struct Moves {
   int from = -1, to = -1;
-  graph::Model model;                         // of one input of integers and one output
+  graph::Model model;                         // has one input of integers and one output
   std::vector<std::pair<int, int>> operands;  // shapes, axes and the like: as the graph numbers them, and the model
 };
-// Where each number comes from: what the nodes make of `places`, of the shape that `from` has. `numbers`: of the operands. nullopt where the nodes do not take it.
+// The origin of each number: applies the nodes to `places`, whose shape is that of `from`. `numbers` holds the
+// operands. Returns nullopt where the nodes do not take it.
 std::optional<graph::Array> moved(const Moves& moves, const NumbersOfValues& numbers, graph::Array places);
 
 // x W + bias, or x W^T + bias where `transposed`. Values are those of the graph.
@@ -30,9 +33,9 @@ struct Projection {
 struct Block {
   Projection q, k, v, out;
   Moves to_q, to_k, to_v, to_out;            // from a projection to attention, and from that to the last projection
-  std::optional<of_attention::Spelt> spelt;  // attention, spelt out with what scales q and k on their way;
+  std::optional<of_attention::Spelt> spelt;  // attention, spelt out, with the scalings of q and k on their way;
   of_attention::Fused fused;                 // else as one node
-  int heads = -1;                            // what attention gives
+  int heads = -1;                            // the result of attention
 };
 
 // Whether a correct implementation of this precision could have returned `got`. `numbers`: of judged_by(block).

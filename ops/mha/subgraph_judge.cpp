@@ -24,9 +24,10 @@ bool is_short(Format format) { return format == Format::f16 || format == Format:
 
 // ---- what a runtime promises
 
-// No runtime says which tensors between its operators it rounds to their type. Of 32 and 64 bits each choice is an order of a sum, or is one that f32 has anyhow. Of
-// 16 bits, taken literally, any of them may be rounded or not: operands that are rounded from f32 hold every choice, a product that is rounded before its bias
-// (docs/graphs.md, section 6). Under `inner=f32` none is.
+// No runtime says which tensors between its operators it rounds to their type. In 32 and 64 bits each choice is an
+// order of a sum, or one that f32 permits anyhow. In 16 bits, taken literally, any of them may be rounded or not:
+// operands that are rounded from f32 hold every choice, a product that is rounded before its bias (docs/graphs.md,
+// section 6). Under `inner=f32` none is rounded.
 Contract contract_of(const graph::Precision& precision, Format storage, Format softmax) {
   const Format inner = precision.computed(storage);
   Contract contract;
@@ -53,7 +54,7 @@ std::vector<Index> kinds_of(const std::vector<Key>& keys, Index& count) {
   return kinds;
 }
 
-// What the call of a block is made of.
+// The parts of a block's call.
 struct Parts {
   Source q, k, v;
   Linear out;
@@ -200,8 +201,8 @@ void Call::set_weights(Tensor& w, Tensor& b, const Source& source, Index first, 
         w.set(h * head_dim_ + c, first + n, 0, 0,
               folded(source.linear.weight[static_cast<size_t>(column * source.linear.inputs + n)]));
       b.set(h * head_dim_ + c, 0, 0, 0, folded(source.linear.bias[static_cast<size_t>(column)]));
-      // What is rounded below the normal numbers is off by half of the least one, however small its terms are: the oracle has that of a weight of 1, which meets a
-      // column of zeros.
+      // A result below the normal numbers is off by half of the least one when rounded, however small its terms are.
+      // The oracle grants that to a weight of 1, which meets a column of zeros.
       w.set(h * head_dim_ + c, width_ - 1, 0, 0, is_short(computed) ? 1 : 0);
     }
   }
@@ -336,7 +337,8 @@ bool Call::may_overflow() const {
   return false;
 }
 
-// Who compiles a graph may multiply the weights of q, or of k, or of both by the scale beforehand, in place of what they give.
+// Who compiles a graph may multiply the weights of q, or of k, or of both by the scale beforehand, in place of what
+// they give.
 bool Call::folds_of_scale_pass(double scale) {
   if (!block_.spelt || scale == 1) return false;
   const double root = std::sqrt(std::fabs(scale));
@@ -369,7 +371,7 @@ SubgraphVerdict Call::verdict() {
   told.bound = fmt::format("an attention block of {} head{}, policy {}", parts_.heads, parts_.heads == 1 ? "" : "s",
                            attest::to_text(said.policy));
   told.verdict = judged(call.scale);
-  // Of the rows that repeat one nothing is counted.
+  // Counts leave out the rows that repeat another.
   told.verdict.counts.judged = told.verdict.counts.judged * parts_.out.outputs / width_;
   told.verdict.counts.wide = told.verdict.counts.wide * parts_.out.outputs / width_;
   told.verdict.counts.undetermined = told.verdict.counts.undetermined * parts_.out.outputs / width_;

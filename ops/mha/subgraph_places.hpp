@@ -4,7 +4,8 @@
 
 #include "ops/mha/subgraph.hpp"
 
-// What a block of a graph is on a problem, read from its numbers: its projections, where what these give lies, and its attention.
+// A block of a graph on a problem, read from its numbers: its projections, the places of their results, and its
+// attention.
 namespace attest::ops::of_mha {
 
 // A projection on a problem: [tokens, inputs] to [tokens, outputs].
@@ -23,7 +24,8 @@ std::optional<Linear> linear_of(const Projection& one, const NumbersOfValues& nu
 // x W^T + bias in float64, or the sums of magnitudes that it is made of: [tokens, outputs].
 std::vector<double> products_of(const Linear& linear, bool magnitudes);
 
-// q, k or v as attention reads it: for each sample, head by head, which token each row is and which column of the projection each element of a row is.
+// q, k or v as attention reads it: for each sample, head by head, which token each row is and which column of the
+// projection each element of a row is.
 struct Source {
   Linear linear;
   std::vector<double> places;  // [samples, rows, width], of token * outputs + column
@@ -61,15 +63,16 @@ graph::Array numbered(const std::vector<Index>& shape);
 
 // The attention within a block on a problem.
 struct Core {
-  of_attention::SpeltCall call;  // of one node too: a sample for each batch and head
+  of_attention::SpeltCall call;  // for one node too: a sample for each batch and head
   bool causal = false;
-  std::optional<std::vector<double>> keep;  // of a node's own flags
-  std::vector<Index> order;                 // of elements as it gives them: which of [samples, rows, dv]
+  std::optional<std::vector<double>> keep;  // the flags of a node's own mask
+  std::vector<Index> order;                 // the places of its elements, in its order, within [samples, rows, dv]
 };
 
 Core core_of(const Block& block, const NumbersOfValues& numbers);
 
-// As a product of matrices, or a node, reads what the places of q, k or v (`which`) were moved to: [samples, rows, width]. nullopt where they do not broadcast.
+// As a product of matrices, or a node, reads what the places of q, k or v (`which`) were moved to: [samples, rows,
+// width]. nullopt where they do not broadcast.
 std::optional<std::vector<double>> read_as(const Block& block, const of_attention::SpeltCall& call,
                                            const graph::Array& places, char which);
 

@@ -10,10 +10,10 @@
 #include "ops/probe/shown.hpp"
 #include "ops/problem.hpp"
 
-// Which calls tell one format of a stage from another.
+// Calls that tell one format of a stage from another.
 namespace attest::ops::probing {
 
-// What is read off a result.
+// Reads one number off a result.
 using Read = std::function<double(const Elements&)>;
 Read element(const Place& place, std::string_view output = "out");
 
@@ -24,30 +24,32 @@ struct Shot {
   Read read = element({});
   bool further = false;  // asked again at other sizes: whether the subject takes it says nothing
 };
-// If every shot lies there, the stage has none of these formats: with each of them a kernel loses something in one shot at least,
-// in whatever order it adds and whatever the other stages do.
+// If every shot lies there, the stage has none of these formats: with each of them a kernel loses something in one shot
+// at least, in whatever order it adds and whatever the other stages do.
 struct Question {
   std::vector<Format> excludes;
   std::vector<Shot> shots;
   bool vetoes = false;  // lost, it takes back what questions before it exclude
   int bits = 0;         // significand bits that a sum has at least, if every shot lies there; 0: says nothing of that
 };
-// What is asked of one stage, or of a part of it.
+// The questions about one stage, or about a part of it.
 struct StageQuestions {
   std::size_t stage;  // in the policy's order
   std::string part;   // "softmax (sum)"; the stage's name where there is one
-  std::string what;   // what the calls are, one clause
+  std::string what;   // describes the calls, in one clause
   std::vector<Question> questions;
   std::string blind;    // why no question can be asked, one clause
   bool stored = false;  // it holds no more than the dtype does
 };
 
-// What must be kept to be none of these formats: more than so many significand bits, or a range beyond that of f16.
+// The formats to tell a stage from. A stage that has none of them keeps more than `bits` significand bits, or a range
+// beyond that of f16.
 struct Against {
   std::vector<Format> formats;
   int bits = 0;  // 0: by range
 };
-// Of a stage that is f32 at most (f64 under f64), and of what is stored in the dtype itself. `formats` are those that it may have.
+// The formats to exclude for a stage that is f32 at most (f64 under f64), and for one that stores in the dtype itself.
+// `formats` are those that the stage may have.
 std::vector<Against> narrower_than_f32(Format dtype, std::span<const Format> formats);
 std::vector<Against> narrower_than_storage(Format dtype, std::span<const Format> formats);
 

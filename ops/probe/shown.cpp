@@ -87,7 +87,7 @@ Shown Asked::ask(const Problem& problem) const {
   Shown shown(problem, contract, subject);
   if (guilty) shown.forgive();
   if (!meaning || !shown.done() || !shown.outside()) return shown;
-  // What a row of stages tells is no other meaning.
+  // An answer that a narrower stage explains shows no other meaning: the row of that stage tells it.
   const Op& op = contract.op();
   for (const Format format : {Format::f16, Format::bf16}) {
     Policy coarse = op.policy(contract);
@@ -113,7 +113,7 @@ std::optional<Contract> with_stage(const Contract& contract, std::size_t stage, 
   }
 }
 
-// ---- rows ----------------------------------------------------------------------------------------------------------------
+// ---- rows -----------------------------------------------------------------------------------------------------------
 
 ProbeRow untold(std::string stage, std::string promised, std::string_view reason) {
   ProbeRow row;
@@ -154,7 +154,7 @@ void contradict(ProbeRow& row, const Shown& shown) {
   row.note = shown.broken().empty() ? shown.witness() : shown.broken();
 }
 
-// ---- what rows say of a policy ----------------------------------------------------------------------------------------------
+// ---- what rows say of a policy --------------------------------------------------------------------------------------
 
 const ProbeRow* find(const std::vector<ProbeRow>& rows, std::string_view stage) {
   const auto found = std::ranges::find(rows, stage, &ProbeRow::stage);

@@ -24,7 +24,7 @@ class Shown {
  public:
   // Throws what materialising throws.
   Shown(const Problem& problem, const Contract& contract, Subject& subject);
-  // Of a call that there is no problem for.
+  // The result for a call that has no problem.
   static Shown refused(std::string_view reason);
 
   // nullopt where there was none.
@@ -44,7 +44,8 @@ class Shown {
   [[nodiscard]] bool fits(const Contract& contract) const;
   [[nodiscard]] bool passes(const Contract& contract) const;
 
-  // The end of the call; the damage to memory that is not its own; and, of a call that is done, the policy bound's verdict.
+  // The end of the call; the damage to memory that is not its own; and, of a call that is done, the policy bound's
+  // verdict.
   [[nodiscard]] const CallResult& call() const noexcept { return call_; }
   [[nodiscard]] const std::optional<Evidence>& violation() const noexcept { return violation_; }
   [[nodiscard]] const Verdict& verdict() const noexcept { return verdict_; }
@@ -64,14 +65,14 @@ class Shown {
   Verdict verdict_;
 };
 
-// What is asked, of whom, and what it is held to. All must outlive it.
+// A question's subject, and the contract that its answers are held to. All must outlive it.
 struct Asked {
   Subject& subject;
   Format dtype;
   const Contract& contract;
   bool policy_declared;
-  bool meaning = false;  // of a call that asks for a meaning: what a narrower format would permit is no other one
-  bool guilty = false;   // what lies outside the bound is told already
+  bool meaning = false;  // the call asks for a meaning: a result that a narrower format permits shows no other one
+  bool guilty = false;   // results outside the bound have been told already
   const Contract* promised =
       nullptr;  // where `contract` permits what rows have told already: the one that was promised
 
@@ -85,7 +86,7 @@ struct Asked {
 // The contract with a stage of its policy in another format; nullopt where its numbers contradict that.
 std::optional<Contract> with_stage(const Contract& contract, std::size_t stage, Format format);
 
-// ---- rows ----------------------------------------------------------------------------------------------------------------
+// ---- rows -----------------------------------------------------------------------------------------------------------
 
 ProbeRow untold(std::string stage, std::string promised, std::string_view reason);
 // A row of a call that was not done, or none of whose answers helps.
@@ -94,19 +95,19 @@ ProbeRow refused_row(std::string stage, std::string promised, const Shown& shown
 ProbeRow row_of(std::string stage, std::string promised, std::string observed, const Shown& shown, Standing standing);
 // The same of an observation that is what was promised, or not.
 ProbeRow held_row(std::string stage, std::string promised, std::string observed, const Shown& shown);
-// What the call shows speaks against the promise.
+// Says in the row that the call contradicts the promise.
 void contradict(ProbeRow& row, const Shown& shown);
 
-// ---- what rows say of a policy ----------------------------------------------------------------------------------------------
+// ---- what rows say of a policy --------------------------------------------------------------------------------------
 
 const ProbeRow* find(const std::vector<ProbeRow>& rows, std::string_view stage);
-// What every row whose name begins so observed; empty if they differ or there is none.
+// The observation of every row whose name begins so; empty if they differ or there is none.
 std::string all_observed(const std::vector<ProbeRow>& rows, std::string_view prefix);
 // The widest format that all rows of a stage are at least; nullopt if one of them says nothing, or there is none.
 std::optional<Format> least_of(const std::vector<ProbeRow>& rows, std::size_t stage);
 // The contract's policy with what was seen in place of what was promised, where something speaks against that.
 Policy policy_seen(const Contract& contract, const std::vector<ProbeRow>& rows);
-// What was seen of repetition.
+// The repetition that was seen.
 std::optional<Deterministic> deterministic_seen(const std::vector<ProbeRow>& rows);
 std::optional<BatchInvariance> batch_seen(const std::vector<ProbeRow>& rows);
 

@@ -11,7 +11,7 @@
 namespace attest::ops::probing {
 namespace {
 
-// What one shot showed.
+// The result of one shot.
 struct Seen {
   Shown shown;
   Read read;
@@ -68,8 +68,8 @@ std::optional<Format> at_least(const std::vector<Format>& excluded, std::span<co
   return std::nullopt;
 }
 
-// The widest format of the stage under which a kernel could have returned all that was lost; nullopt if that is f32 or more, or
-// none.
+// The widest format of the stage under which a kernel could have returned all that was lost; nullopt if that is f32 or
+// more, or none.
 std::optional<Format> at_most(const Asked& asked, std::size_t stage, std::span<const Format> formats,
                               const std::vector<Seen>& lost) {
   for (const Format format : formats) {
@@ -115,7 +115,7 @@ ProbeRow row_of_stage(const Asked& asked, const StageQuestions& of, std::span<co
   return row;
 }
 
-// ---- who is to blame for answers outside the bound ---------------------------------------------------------------------
+// ---- who is to blame for answers outside the bound ------------------------------------------------------------------
 
 // One part's answers outside the bound, of the shortest problems; and its row.
 struct Strange {
@@ -128,7 +128,8 @@ class Blame {
  public:
   Blame(const Model& model, const Policy& promised) : model_(model), promised_(promised) {}
 
-  // How far an answer is from what a kernel of `real` gives, in how far it is from what one of `promised` gives: 0 to 1.
+  // How far an answer is from what a kernel of `real` gives, in how far it is from what one of `promised` gives: 0 to
+  // 1.
   [[nodiscard]] double unexplained(const Seen& seen, const Policy& real, std::size_t scheme) const {
     if (!seen.shown.done()) return 1;
     const double made = read(seen, real, scheme), right = read(seen, promised_, scheme);

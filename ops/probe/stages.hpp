@@ -18,13 +18,14 @@ class Model {
 
   // How many ways there are to keep a policy that are worth telling apart.
   [[nodiscard]] virtual std::size_t schemes() const noexcept = 0;
-  // What such a kernel gives; what it keeps of the problem it must hold itself.
+  // Returns the result of such a kernel. An implementation keeps its own copy of anything in the problem that it needs
+  // later.
   [[nodiscard]] virtual Elements run(const Problem& problem, const Policy& policy, std::size_t scheme) const = 0;
-  // What a stage may be, the widest first.
+  // The formats that a stage may have, the widest first.
   [[nodiscard]] virtual std::span<const Format> formats(std::size_t stage) const noexcept = 0;
 };
 
-// What the rows of stages say, and the contract with those stages as narrow as they were found.
+// The rows of stages, and the contract with those stages as narrow as they were found.
 struct StageRows {
   std::vector<ProbeRow> rows;
   Contract permitting;

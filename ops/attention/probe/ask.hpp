@@ -11,7 +11,7 @@
 #include "core/subject.hpp"
 #include "ops/probe/shown.hpp"
 
-// What the probes of attention are made of: problems of a few literal elements, and what they give.
+// Makes the problems of attention's probes, which consist of a few literal elements, and computes their results.
 namespace attest::ops::of_attention {
 
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -57,7 +57,8 @@ class Shown : public probing::Shown {
 // Problems that are 0 everywhere but for literal elements, in sizes that the subject takes.
 class Maker {
  public:
-  // Of at least so many rows, heads and samples, where the subject takes them: what is asked is asked of the first.
+  // The least numbers of rows, heads and samples, where the subject takes them. A question is asked of the first of
+  // each.
   struct Size {
     Index rows = 1, heads = 1, samples = 1;
     std::vector<FormChoice> forms{};
@@ -73,9 +74,9 @@ class Maker {
 
   // Sizes at least these, or the nearest there are; q, k and v 0.
   [[nodiscard]] Problem blank(Index lq, Index lk, Index d, Index dv) const;
-  // The same with an even number of keys and a scale that is a power of two: 1, or the default one where the subject takes no
-  // other. nullopt where it takes neither. As a drawn problem has them: any number of keys, and the default scale, whatever it is,
-  // where the subject takes no other; nullopt of fewer keys or a smaller d.
+  // The same with an even number of keys and a scale that is a power of two: 1, or the default one where the subject
+  // takes no other. nullopt where it takes neither. As a drawn problem has them: any number of keys, and the default
+  // scale, whatever it is, where the subject takes no other; nullopt of fewer keys or a smaller d.
   [[nodiscard]] std::optional<Problem> paired(Index lk, Index d) const;
 
  private:
@@ -89,7 +90,7 @@ class Maker {
 
 // ---- literal elements
 void set_q(Problem& problem, Index row, Index column, double value);
-// Of every key j of head 0 with j % 2 == parity: what two keys are, any even number of them is.
+// Sets the element of every key j of head 0 with j % 2 == parity. An even number of keys answers as two keys do.
 void set_keys(Problem& problem, Index parity, Index column, double value);
 void set_values(Problem& problem, Index parity, double value);
 void set(Problem& problem, Edit::Tensor tensor, std::array<Index, 4> index, double value);

@@ -1,4 +1,4 @@
-// Which keys take part in a row: queries are 0 and the values a unit matrix, so that out says it key by key.
+// Finds the keys that take part in a row: queries are 0 and the values a unit matrix, so that out shows each key.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,7 +21,7 @@ std::optional<Problem> telling(const Maker& maker, Index lq, Index lk) {
   return p;
 }
 
-// ---- what a row says ---------------------------------------------------------------------------------------------------
+// ---- what a row says ------------------------------------------------------------------------------------------------
 
 enum class Open : std::uint8_t { nothing, some, not_finite };
 struct Taken {
@@ -77,7 +77,7 @@ std::string every_row(const Shown& shown) {
   return "keys by row: " + all;
 }
 
-// ---- causality and windows ---------------------------------------------------------------------------------------------
+// ---- causality and windows ------------------------------------------------------------------------------------------
 
 std::string_view corner(Align align) { return align == Align::top_left ? "top left" : "bottom right"; }
 
@@ -141,7 +141,7 @@ void windows(const Asking& asking, std::vector<ProbeRow>& rows) {
   }
 }
 
-// ---- masks of tensors --------------------------------------------------------------------------------------------------
+// ---- masks of tensors -----------------------------------------------------------------------------------------------
 
 std::vector<Index> all_but(Index n, std::vector<Index> closed) {
   std::vector<Index> keys;
@@ -294,7 +294,7 @@ void closed_contents(const Asking& asking, std::vector<ProbeRow>& rows) {
   }
 }
 
-// ---- rows without keys -------------------------------------------------------------------------------------------------
+// ---- rows without keys ----------------------------------------------------------------------------------------------
 
 std::string empty_promised(EmptyRow rule) {
   constexpr const char* names[] = {"not said", "zero", "nan", "mean_v", "mean_all"};

@@ -1,4 +1,4 @@
-// What options mean: scale, softcap, bias, heads, the log-sum-exp, and numbers that are none.
+// Probes the meaning of options: scale, softcap, bias, heads, the log-sum-exp, and NaN in the inputs.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ std::optional<Problem> of_width(const Asking& asking, Index width) {
   return p;
 }
 
-// ---- scale -------------------------------------------------------------------------------------------------------------
+// ---- scale ----------------------------------------------------------------------------------------------------------
 
 void scales(const Asking& asking, std::vector<ProbeRow>& rows) {
   constexpr double peak = 6;
@@ -60,7 +60,7 @@ void scales(const Asking& asking, std::vector<ProbeRow>& rows) {
                           {{0, "applied"}, {peak * usual, "1/sqrt(d) in its place"}, {peak, "not applied"}}));
 }
 
-// ---- softcap and bias --------------------------------------------------------------------------------------------------
+// ---- softcap and bias -----------------------------------------------------------------------------------------------
 
 bool with_bias(const Asking& asking, Problem& p, double value) {
   const Supports& s = asking.maker.supports();
@@ -101,7 +101,7 @@ void softcap_and_bias(const Asking& asking, std::vector<ProbeRow>& rows) {
   }
 }
 
-// ---- heads -------------------------------------------------------------------------------------------------------------
+// ---- heads ----------------------------------------------------------------------------------------------------------
 
 void heads(const Asking& asking, std::vector<ProbeRow>& rows) {
   const Supports& s = asking.maker.supports();
@@ -122,7 +122,7 @@ void heads(const Asking& asking, std::vector<ProbeRow>& rows) {
       row_of("key head of query head h", "h / group", observed, shown, agrees ? Standing::agrees : Standing::open));
 }
 
-// ---- log-sum-exp -------------------------------------------------------------------------------------------------------
+// ---- log-sum-exp ----------------------------------------------------------------------------------------------------
 
 void log_sum_exp(const Asking& asking, std::vector<ProbeRow>& rows) {
   const Supports& s = asking.maker.supports();
@@ -163,7 +163,7 @@ void log_sum_exp(const Asking& asking, std::vector<ProbeRow>& rows) {
       row_of("lse of an empty row", "-inf", observed, shown, observed == "-inf" ? Standing::agrees : Standing::open));
 }
 
-// ---- NaN ---------------------------------------------------------------------------------------------------------------
+// ---- NaN ------------------------------------------------------------------------------------------------------------
 
 void not_numbers(const Asking& asking, std::vector<ProbeRow>& rows) {
   const bool said = asking.contract.nan == NanRule::propagates;

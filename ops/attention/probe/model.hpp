@@ -15,8 +15,8 @@ struct PlainRow {
 };
 PlainRow plain_row(const attest::Problem& problem);
 
-// What a plain kernel of `policy`, in order, gives: weights normalised before the second product or behind it, in so many splits. As
-// the output stage leaves it.
+// A plain kernel of `policy` that adds in order: it normalises the weights before the second product or after it, and
+// splits the keys into `splits` parts. modelled() returns its result as the output stage rounds it.
 struct Scheme {
   bool normalises_first = false;
   int splits = 1;

@@ -1,5 +1,5 @@
-// What shows of the contract's numbers: how the output and sums are rounded, blocks of tensor cores, exp, the place of the scale,
-// and subnormal numbers.
+// Probes the numbers of the contract: the rounding of output and sums, blocks of tensor cores, exp, the place of the
+// scale, and subnormal numbers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 bool is_16_bit(Format f) { return f == Format::f16 || f == Format::bf16; }
 
-// ---- the output --------------------------------------------------------------------------------------------------------
+// ---- the output -----------------------------------------------------------------------------------------------------
 
 // Means a quarter, a half and three quarters of a unit above 1.
 ProbeRow output_rounding(const Asking& asking) {
@@ -31,9 +31,9 @@ ProbeRow output_rounding(const Asking& asking) {
   return probing::output_rounding(asking.asked, mean, "the number of keys is no multiple of 4");
 }
 
-// ---- sums --------------------------------------------------------------------------------------------------------------
+// ---- sums -----------------------------------------------------------------------------------------------------------
 
-constexpr double small_term = 0.75;  // of the last place of 2^23 in f32
+constexpr double small_term = 0.75;  // in units in the last place of 2^23 in f32
 
 // Scores of M, t and -M at three columns, M = 2^23, as a logit against 0 in units of the score.
 std::optional<Shown> cancelled(const Asking& asking, Index width, Index plus, Index small, Index minus) {
@@ -107,7 +107,7 @@ std::vector<ProbeRow> sums(const Asking& asking, bool in_f32) {
   return rows;
 }
 
-// ---- exp ---------------------------------------------------------------------------------------------------------------
+// ---- exp ------------------------------------------------------------------------------------------------------------
 
 ProbeRow exp_error(const Asking& asking) {
   const Arithmetic& how = asking.contract.arithmetic;
@@ -150,7 +150,7 @@ ProbeRow exp2(const Asking& asking) {
   const std::string stage = "exp2", promised = asking.contract.arithmetic.exp2 ? "permitted" : "no";
   std::optional<Shown> example;
   bool off = false;
-  for (const double large : {1048576.0, 1441792.0, 1736704.0}) {  // of few bits, and of 21
+  for (const double large : {1048576.0, 1441792.0, 1736704.0}) {  // two with few bits, and one with 21
     auto p = asking.maker.paired(2, 2);
     if (!p) return untold(stage, promised, "it takes a width of 2 or more");
     const double per = 1 / p->effective_scale();
@@ -174,7 +174,7 @@ ProbeRow exp2(const Asking& asking) {
   return row_of(stage, promised, cannot_tell("scores are subtracted first"), *example, Standing::open);
 }
 
-// ---- the scale ---------------------------------------------------------------------------------------------------------
+// ---- the scale ------------------------------------------------------------------------------------------------------
 
 std::string fold_promised(const Arithmetic& how) {
   std::string all;
@@ -213,7 +213,7 @@ ProbeRow scale_placement(const Asking& asking) {
   return row_of(stage, promised, observed, *example, Standing::open);
 }
 
-// ---- subnormal numbers -------------------------------------------------------------------------------------------------
+// ---- subnormal numbers ----------------------------------------------------------------------------------------------
 
 ProbeRow flush(const Asking& asking) {
   const std::string stage = "flush to zero", promised = asking.contract.arithmetic.flush_to_zero ? "yes" : "no";

@@ -20,12 +20,12 @@ using probing::refused_row;
 using probing::row_of;
 using probing::untold;
 
-// What is asked, of whom, and what attention is held to.
+// A question: the subject that is asked, and the contract of attention that its answers are held to.
 struct Asking {
   probing::Asked asked;
   const Contract& contract;  // that of attention, which rows promise
   const Way& way;
-  Maker maker, further;  // of the least sizes, and of others
+  Maker maker, further;  // makers of the smallest sizes, and of others
 
   [[nodiscard]] Shown ask(const Problem& problem) const;
 };
@@ -35,13 +35,14 @@ std::vector<probing::StageQuestions> asked_stages(const Asking& asking);
 std::span<const Format> formats_of(Stage stage) noexcept;
 // numbers.cpp: rounding of output and sums, blocks, exp2, the place of the scale, flush to zero.
 std::vector<ProbeRow> number_rows(const Asking& asking, const std::vector<ProbeRow>& stages);
-// masks.cpp: which keys take part, and what a row without any returns. meaning.cpp: scale, softcap, heads, log-sum-exp, NaN.
+// masks.cpp: which keys take part, and what a row without any returns. meaning.cpp: scale, softcap, heads, log-sum-exp,
+// NaN.
 std::vector<ProbeRow> mask_rows(const Asking& asking);
 std::vector<ProbeRow> meaning_rows(const Asking& asking);
 // probes.cpp: what rows of masks and meanings come to, in a contract of attention.
 void take_meanings(Contract& contract, const std::vector<ProbeRow>& rows);
-// The contract with a policy that is wider, as far as the rows exclude what is narrower, and numbers that a kernel may need there
-// that keeps it in a narrow one; nullopt where it declares numbers that say more.
+// The contract with a policy that is wider, as far as the rows exclude what is narrower, and numbers that a kernel may
+// need there that keeps it in a narrow one; nullopt where it declares numbers that say more.
 std::optional<Contract> narrowed(const Contract& generous, const std::vector<ProbeRow>& rows);
 
 }  // namespace attest::ops::of_attention

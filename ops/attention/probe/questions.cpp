@@ -1,5 +1,5 @@
-// Shots that a narrow format must miss. In each, what a format of p significand bits loses is no smaller than a score of
-// one unit, or half of what is read; what a wider one loses is a small part of that.
+// Shots that a narrow format must miss. In each, what a format of p significand bits loses is no smaller than a score
+// of one unit, or half of what is read; what a wider one loses is a small part of that.
 #include "ops/attention/probe/questions.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using probing::pairs;
 std::vector<Against> narrower_than_f32(Format dtype) {
   return probing::narrower_than_f32(dtype, formats_of(Stage::qk));
 }
-// Of what is stored in the dtype itself.
+// The same for a stage that stores numbers in the dtype itself.
 std::vector<Against> narrower_than_storage(Format dtype) {
   return probing::narrower_than_storage(dtype, formats_of(Stage::qk));
 }
@@ -35,7 +35,7 @@ Shot by_logit(Problem problem, double expected, double slack) {
   return {std::move(problem), logistic(expected - slack), logistic(expected + slack)};
 }
 
-// ---- accumulation of q.k: ones, and two large numbers that cancel ------------------------------------------------------
+// ---- accumulation of q.k: ones, and two large numbers that cancel ---------------------------------------------------
 
 // Large numbers of 2^(bits + 2), or past the range of f16; of which a factor is in q, if k does not hold them.
 Shots of_qk(const Maker& maker, int bits) {
@@ -59,7 +59,7 @@ Shots of_qk(const Maker& maker, int bits) {
   return shots;
 }
 
-// ---- scores: 2^k + 1 beside 2^k ----------------------------------------------------------------------------------------
+// ---- scores: 2^k + 1 beside 2^k -------------------------------------------------------------------------------------
 
 Problem large_scores(Problem p, int exponent, double first) {
   const double per = 1 / unit(p);
@@ -102,7 +102,7 @@ Shots of_softcap(const Maker& maker, int bits) {
   }};
 }
 
-// ---- the scale: factors that a narrow format rounds --------------------------------------------------------------------
+// ---- the scale: factors that a narrow format rounds -----------------------------------------------------------------
 
 // One key far below the peak, whose value makes its weight readable.
 struct LowKey {
@@ -111,7 +111,7 @@ struct LowKey {
 };
 // Weights are e^-8 where they lie in f16, e^-64 where they may: the deeper, the more an error of the score shows.
 LowKey low_key(Format dtype) { return dtype == Format::f16 ? LowKey{8, 1024} : LowKey{64, two_to(90)}; }
-// What rounding weight and output may cost.
+// The error that the rounding of weight and output may cause.
 double reading_error(Format dtype) {
   return dtype == Format::f16 || dtype == Format::bf16 ? 2.1 * unit_roundoff(dtype)
          : dtype == Format::f32                        ? 1e-4
@@ -186,10 +186,10 @@ Shots of_scale(const Maker& maker, int bits) {
   }};
 }
 
-// ---- softmax -----------------------------------------------------------------------------------------------------------
+// ---- softmax --------------------------------------------------------------------------------------------------------
 
-// Peaks in every second place, of even numbers or of odd ones: a key whose tile or split holds no peak has a weight of 1 there, which
-// no format rounds.
+// Peaks in every second place, of even numbers or of odd ones: a key whose tile or split holds no peak has a weight of
+// 1 there, which no format rounds.
 struct Places {
   Index keys = 2, peaks = 0;
 };
@@ -236,8 +236,8 @@ Shots of_exp(const Maker& maker, int bits) {
   return shots;
 }
 
-// As many weights of 1 as of a little less than half a unit below: a sum that drops the small ones gives 1. They change places by
-// each bit of their position, so that whatever is added first, it is one of either kind in some shot.
+// As many weights of 1 as of a little less than half a unit below: a sum that drops the small ones gives 1. They change
+// places by each bit of their position, so that whatever is added first, it is one of either kind in some shot.
 Shots of_sum(const Maker& maker, int bits) {
   if (bits == 0 || (maker.dtype() == Format::bf16 && bits > precision(Format::bf16))) return {};
   constexpr Index keys = 32;
@@ -277,7 +277,7 @@ Shots many_keys(const Maker& maker) {
   return {[=] { return Shot{p, 0.99, 1.01}; }};
 }
 
-// ---- weights -----------------------------------------------------------------------------------------------------------
+// ---- weights --------------------------------------------------------------------------------------------------------
 
 // Weights e^-gap that lie near the middle between two numbers of the narrow format.
 Shots between_numbers(const Maker& maker, int bits) {
@@ -319,7 +319,7 @@ Shots of_weights(const Maker& maker, int bits) {
   return shots;
 }
 
-// ---- accumulation of weights times v -----------------------------------------------------------------------------------
+// ---- accumulation of weights times v --------------------------------------------------------------------------------
 
 // As of_qk(); where large numbers of f16 end, the ones are smaller.
 Shots of_pv(const Maker& maker, int bits) {
@@ -347,9 +347,10 @@ Shots of_pv(const Maker& maker, int bits) {
   return shots;
 }
 
-// ---- partial results of splits -----------------------------------------------------------------------------------------
+// ---- partial results of splits --------------------------------------------------------------------------------------
 
-// Four keys own the row: two at one end, whose mean no narrow format holds, and two at the other that take it away again.
+// Four keys own the row: two at one end, whose mean no narrow format holds, and two at the other that take it away
+// again.
 Shots of_partial(const Maker& maker, int bits) {
   if (bits >= precision(maker.dtype()) + 1) return {};
   Shots shots;
@@ -373,7 +374,7 @@ Shots of_partial(const Maker& maker, int bits) {
   return shots;
 }
 
-// ---- the output, and what enters the products --------------------------------------------------------------------------
+// ---- the output, and what enters the products -----------------------------------------------------------------------
 
 Shots of_output(const Maker& maker, int bits) {
   const auto blank = maker.paired(2, 1);
@@ -458,7 +459,8 @@ std::vector<Shot> all_of(const Shots& shots) {
   return made;
 }
 
-// The same with as many bits as f32 shows beside the rounding of a hundred sums; a kernel that folds log2 e into a factor misses it.
+// The same with as many bits as f32 shows beside the rounding of a hundred sums; a kernel that folds log2 e into a
+// factor misses it.
 constexpr int fine_bits = 19;
 
 std::vector<Question> questions_of(const Part& part, const Maker& maker) {
@@ -476,7 +478,8 @@ std::vector<Question> questions_of(const Part& part, const Maker& maker) {
 
 }  // namespace
 
-// The question put to a sample, a head and a row that are judged; a row that sees all keys, or else no diagonal is left.
+// The question put to a sample, a head and a row that are judged; a row that sees all keys, or else no diagonal is
+// left.
 Problem somewhere(Problem p, std::uint64_t key) {
   constexpr Index few = 4;  // rows
   p.rows = p.rows == 0 ? few : std::min(p.rows, few);

@@ -121,7 +121,7 @@ FineCall fine_call(const Maker& maker, const Row& x, Index column) {
   if (!maker.has_params()) return call;
   const double gain = two_to(std::min(12, 14 - std::ilogb(call.t)));  // beta fits f16
   call.factor = gain + maker.gamma_offset();
-  call.beta = -round_to(Format::bf16, call.factor * round_to(Format::bf16, call.t));  // which every format holds
+  call.beta = -round_to(Format::bf16, call.factor * round_to(Format::bf16, call.t));  // every format holds it
   set_gamma(p, column, gain);
   set_beta(p, column, call.beta);
   return call;

@@ -9,7 +9,7 @@
 #include "ops/probe/questions.hpp"
 #include "ops/probe/shown.hpp"
 
-// What the probes of layer_norm are made of: rows of a few numbers, and what they are normalised to.
+// Makes the rows of a few numbers that layer_norm's probes ask about, and computes their normalised values.
 namespace attest::ops::of_layer_norm {
 
 using attest::layer_norm::Contract;
@@ -48,11 +48,12 @@ class Maker {
   [[nodiscard]] Format dtype() const noexcept { return dtype_; }
   [[nodiscard]] bool layer() const noexcept { return drawn_ ? drawn_->norm == Norm::layer : supports_.layer; }
   [[nodiscard]] bool has_params() const noexcept { return supports_.gamma && supports_.beta; }
-  // What is added to a gamma that is stored.
+  // The number that the operation adds to a stored gamma.
   [[nodiscard]] double gamma_offset() const noexcept { return gamma_offset_; }
   // The least row of so many elements, or the nearest there is.
   [[nodiscard]] Index width(Index least) const;
-  // x 0, gamma and beta absent, or 1 and 0 where the subject needs them; an epsilon that f32 loses beside 1 (f64: double).
+  // x 0, gamma and beta absent, or 1 and 0 where the subject needs them; an epsilon that f32 loses beside 1 (f64:
+  // double).
   [[nodiscard]] Problem blank(Index hidden) const;
   // The same of this row.
   [[nodiscard]] Problem of_row(const Row& x) const;
@@ -78,8 +79,8 @@ probing::Read out_at(Index column);
 // (x - m)/sqrt(v + epsilon) of a row that stands in the problem's norm.
 Row normalised(const Row& x, Norm norm, double epsilon);
 
-// A call that reads an element of t more finely than out is stored: out = factor t + beta, beta near to -factor t, in few bits; without
-// gamma or beta factor 1 and beta 0.
+// A call that reads an element of t more finely than out is stored: out = factor t + beta, beta near to -factor t, in
+// few bits; without gamma or beta factor 1 and beta 0.
 struct FineCall {
   Problem problem;
   double t, factor, beta;

@@ -1,4 +1,4 @@
-// What options mean: epsilon, the divisor, the mean, gamma, beta, the residual, rows that are constant, and numbers that are none.
+// Probes the meaning of options: epsilon, the divisor, the mean, gamma, beta, the residual, constant rows, and NaN.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -78,7 +78,7 @@ class Meanings {
     rows_.push_back(held_row("epsilon given", "as given", observed, *example));
   }
 
-  // Of 1, zeros and -1, where the number of elements is odd: what the sum of squares is divided by.
+  // Finds the divisor of the sum of squares from a row of 1, zeros and -1, with an odd number of elements where it can.
   void divisor() {
     const Index odd = maker_.width(3), n = odd > 8 ? n_ : odd;
     Row x(static_cast<std::size_t>(n), 0);

@@ -64,7 +64,7 @@ class Statistics {
 
 }  // namespace
 
-// Of the first row.
+// Computes the first row.
 probing::Elements PlainLayerNorm::run(const ops::Problem& problem, const ops::Policy& policy,
                                       std::size_t scheme) const {
   const Problem& p = problem.as<Problem>();

@@ -1,5 +1,5 @@
-// What shows of the contract's numbers: how the variance is made, how far off the root is, what the normalised value and the output are
-// rounded to, and subnormal numbers.
+// Probes the numbers of the contract: the algorithm of the variance, the error of the root, the rounding of the
+// normalised value and of the output, and subnormal numbers.
 #include <fmt/format.h>
 
 #include <algorithm>

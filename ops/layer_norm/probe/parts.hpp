@@ -17,18 +17,18 @@ using probing::row_of;
 using probing::Shown;
 using probing::untold;
 
-// What is asked, of whom, and what it is held to.
+// A question: the subject that is asked, and the contract that its answers are held to.
 struct Asking {
   probing::Asked asked;
   const Contract& contract;
-  Maker maker, further;  // of one row, and of many
+  Maker maker, further;  // makers of one row, and of many
 };
 
-// What a stage may be: no stage here is tf32.
+// The formats that a stage may have: no stage here is tf32.
 std::span<const Format> formats() noexcept;
 
-// questions.cpp: what the law narrow-stage may ask of a problem like the drawn one, under what the contract promises, all of which must
-// outlive it; and a drawn problem in widths that are people's.
+// questions.cpp: what the law narrow-stage may ask of a problem like the drawn one, under what the contract promises,
+// all of which must outlive it; and a drawn problem in widths that are people's.
 std::vector<probing::NarrowQuestion> narrow_questions(const Maker& maker, const Contract& contract, std::uint64_t key);
 Problem at_usual_sizes(Problem problem, const Supports& supports, std::uint64_t key);
 // The questions about every stage but storage, in their order.

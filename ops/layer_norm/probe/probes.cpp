@@ -19,7 +19,7 @@ using attest::layer_norm::Variance;
 using probing::all_observed;
 using probing::find;
 
-// What a kernel that makes a variance in one pass shows.
+// Whether the rows show a kernel that computes the variance in one pass.
 bool loses_at_an_offset(const std::vector<ProbeRow>& rows) {
   const ProbeRow* row = find(rows, "variance");
   return row != nullptr && row->observed.starts_with("off by");
@@ -53,7 +53,7 @@ class LayerNormProbes final : public Probes {
       const Maker maker(supports.layer_norm, dtype, size.rows);
       Problem p = maker.blank(maker.width(size.hidden));
       p.values = Values::normal;
-      p.epsilon = two_to(-17);  // which every format holds
+      p.epsilon = two_to(-17);  // a number that every format holds
       p.gamma = supports.layer_norm.gamma ? Weights::near : Weights::none;
       p.beta = supports.layer_norm.beta ? Weights::near : Weights::none;
       p.seed = 0x70726F6265;
@@ -115,8 +115,8 @@ class LayerNormProbes final : public Probes {
     return c;
   }
 
-  // Whoever keeps the generous reading in a narrow format may put the parts together in any form, and be off by as much as that format
-  // rounds in the root: what these cost stays as it is. Sums may be cut.
+  // Whoever keeps the generous reading in a narrow format may put the parts together in any form, and be off by as much
+  // as that format rounds in the root: what these cost stays as it is. Sums may be cut.
   [[nodiscard]] ops::Contract narrowed(const ops::Contract& generous,
                                        const std::vector<ProbeRow>& rows) const override {
     Contract c = generous.as<Contract>();

@@ -1,5 +1,5 @@
-// Shots that a narrow format must miss. What a format of p significand bits makes of a number in the middle between two of its own is
-// off by half their spacing; what a wider one loses is a small part of that.
+// Shots that a narrow format must miss. A format of p significand bits rounds a number in the middle between two of its
+// own by half their spacing; a wider format loses a small part of that.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -47,9 +47,10 @@ Shots past_f16(const Maker& maker) {
   return shots;
 }
 
-// ---- x + residual ------------------------------------------------------------------------------------------------------
+// ---- x + residual ---------------------------------------------------------------------------------------------------
 
-// A sum of one bit more than the narrow format has, beside one that fits: as they are stored, or a row of two numbers that becomes one.
+// A sum of one bit more than the narrow format has, beside one that fits: as they are stored, or a row of two numbers
+// that becomes one.
 Shots of_sum(const Maker& maker, int bits) {
   if (!maker.supports().residual) return {};
   const Index n = maker.width(2);
@@ -70,7 +71,7 @@ Shots of_sum(const Maker& maker, int bits) {
   }};
 }
 
-// ---- statistics --------------------------------------------------------------------------------------------------------
+// ---- statistics -----------------------------------------------------------------------------------------------------
 
 // Ones and two large numbers that cancel: the mean, read as a part of the large one, so that the root does not matter.
 Shots of_mean(const Maker& maker, int bits) {
@@ -142,7 +143,7 @@ Shots of_root(const Maker& maker, int bits) {
   return shots.size() < 2 ? Shots{} : shots;
 }
 
-// ---- (x - m) r ---------------------------------------------------------------------------------------------------------
+// ---- (x - m) r ------------------------------------------------------------------------------------------------------
 
 // An element close to a mean that has more bits than narrow formats.
 Shots near_the_mean(const Maker& maker, int bits) {
@@ -183,7 +184,7 @@ Shots of_normalise(const Maker& maker, int bits) {
   return shots;
 }
 
-// ---- times gamma, plus beta --------------------------------------------------------------------------------------------
+// ---- times gamma, plus beta -----------------------------------------------------------------------------------------
 
 // x of 1 and -1, so that t is too; column 0 is read.
 Problem of_ones(const Maker& maker) {

@@ -6,7 +6,7 @@
 #include "ops/attention/probe/ask.hpp"
 #include "ops/probe/shown.hpp"
 
-// What the probes of blocks are made of.
+// Makes the problems of the blocks' probes.
 namespace attest::ops::of_mha {
 
 using attest::mha::Contract;
@@ -30,8 +30,8 @@ class BlockMaker {
     Index heads = 1, kv_heads = 1, head_dim = 1;
     Index e = 1;  // at least
   };
-  // So many samples, tokens and elements of a head; heads behind those asked for, of the same groups, where e takes them. As many tokens
-  // of x as of memory where one is the other. nullopt where the subject takes none such.
+  // So many samples, tokens and elements of a head; heads behind those asked for, of the same groups, where e takes
+  // them. As many tokens of x as of memory where one is the other. nullopt where the subject takes none such.
   [[nodiscard]] std::optional<Problem> blank(Shape shape) const;
   // The least of both dimensions that there are.
   [[nodiscard]] Index even_tokens(Index least) const;
@@ -42,14 +42,15 @@ class BlockMaker {
 };
 
 void set(Problem& problem, Edit::Tensor tensor, std::array<Index, 4> index, double value);
-// Of memory, which may be x.
+// Sets an element of memory, which may be x.
 void set_memory(Problem& problem, Index token, Index column, double value);
 
-// What of attention a subject of blocks takes in the middle.
+// The options of attention that a subject of blocks takes in the middle.
 attest::Supports attention_within(const Supports& supports);
 
-// A problem of attention as a block: q, k and v are columns of tokens, which one-hot rows of the weights pick; each column of a head goes
-// to its own of out. No product has more than one term, so that the block gives what its attention does.
+// A problem of attention as a block: q, k and v are columns of tokens, which one-hot rows of the weights pick; each
+// column of a head goes to its own of out. No product has more than one term, so that the block gives what its
+// attention does.
 class Heart final : public of_attention::Way {
  public:
   explicit Heart(const BlockMaker& maker) : maker_(maker) {}

@@ -1,5 +1,5 @@
-// What a block adds to the meaning of attention: biases, how weights and results are split into heads, packed projections; and the stages
-// that some subjects give.
+// Probes the options that a block adds to attention: biases, the split of weights and results into heads, packed
+// projections; and the stages that some subjects return.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,8 @@ class BlockMeanings {
   }
   [[nodiscard]] Index least(const DimRange& range) const { return range.nearest(1); }
 
-  // Two tokens, or an even number; q is 1 where it is not a bias, the first key of two is 4/scale where it is not one; so are values.
+  // Two tokens, or an even number; q is 1 where it is not a bias, the first key of two is 4/scale where it is not one;
+  // so are values.
   [[nodiscard]] std::optional<Problem> scored(bool in) const {
     const Index tokens = asking_.maker.even_tokens(2);
     if (tokens == 0) return std::nullopt;

@@ -10,15 +10,15 @@ namespace attest::ops::of_mha {
 
 inline constexpr std::size_t gemm_stage = stage_count;  // behind those of attention
 
-// What is asked, of whom, and what it is held to.
+// A question: the subject that is asked, and the contract that its answers are held to.
 struct BlockAsking {
   const probing::Asked& asked;
   const Contract& contract;
   const BlockMaker& maker;
 };
 
-// questions.cpp: what the law narrow-stage may ask of a block that promises `contract`, both of which must outlive it: of each product,
-// and of attention in its middle, in the least sizes that show it.
+// questions.cpp: what the law narrow-stage may ask of a block that promises `contract`, both of which must outlive it:
+// of each product, and of attention in its middle, in the least sizes that show it.
 std::vector<probing::NarrowQuestion> narrow_questions(const BlockMaker& maker, const Contract& contract);
 // Accumulation of each of the four products.
 std::vector<probing::StageQuestions> gemm_questions(const BlockMaker& maker);

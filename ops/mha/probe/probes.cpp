@@ -120,7 +120,7 @@ class BlockProbes final : public Probes {
     of_attention::take_meanings(c.attention, rows);
     return c;
   }
-  // As attention has it. What is projected may be left in the accumulator, which the generous reading has room for.
+  // Narrows as attention does. Projections may stay in the accumulator, which the generous reading permits.
   [[nodiscard]] ops::Contract narrowed(const ops::Contract& generous,
                                        const std::vector<ProbeRow>& rows) const override {
     constexpr int fine = 22;  // bits

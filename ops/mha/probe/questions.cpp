@@ -1,5 +1,5 @@
-// Accumulation of each product of a block: ones and two large numbers that cancel, as one row of its weights, at places of which an order
-// adds some first, but not all.
+// Accumulation of each product of a block: ones and two large numbers that cancel, as one row of its weights, at places
+// of which an order adds some first, but not all.
 #include <array>
 #include <memory>
 #include <utility>
@@ -20,8 +20,8 @@ constexpr double kept = terms - 2;
 
 enum class Product : std::uint8_t { q, k, v, out };
 
-// A row of weights of ones and of 2^(bits + 2), or past the range of f16, and what it meets: ones, and where a weight cannot be so large
-// its other part.
+// A row of weights of ones and of 2^(bits + 2), or past the range of f16, and what it meets: ones, and where a weight
+// cannot be so large its other part.
 struct Pair {
   Index plus, minus;
   double weight, token;
@@ -67,8 +67,8 @@ std::optional<Problem> of_out(const BlockMaker& maker, const Pair& pair) {
   return std::nullopt;
 }
 
-// The score of the first of two tokens is four times what the sum misses, as a logit against 0: the sum by 4, and a 1 by -4 times what
-// it should be.
+// The score of the first of two tokens is four times what the sum misses, as a logit against 0: the sum by 4, and a 1
+// by -4 times what it should be.
 std::optional<Problem> of_score(const BlockMaker& maker, const Pair& pair, Product product) {
   const Index tokens = maker.even_tokens(2), d = maker.supports().head_dim.nearest(4);
   if (tokens == 0 || d < 2) return std::nullopt;
