@@ -98,15 +98,15 @@ bool add_lse(Full& full, Tally& tally, const Results& results, const RowIndex& r
                    {r.b, r.h, r.i, 0});
 }
 
-// What becomes of rows to which masks, or a bias of -inf, leave no key, where the contract alone says it: what full() finds of one whose query is
-// finite, of a head that is.
+// Judges rows to which masks, or a bias of -inf, leave no key, where the contract alone fixes their result. It says
+// what full() finds for such a row of a finite query in a finite head.
 class EmptyRows {
  public:
   explicit EmptyRows(const Call& call)
       : call_(call),
         fixed_(!call.contract->mask_added && !call.numbers.operand_rounds && !is_mean(call.contract->empty_row)) {}
   [[nodiscard]] bool settles() const noexcept { return fixed_; }
-  // Of the rows that `quick` has just loaded.
+  // Says the same for row n of those that `quick` has just loaded.
   [[nodiscard]] bool settles(const Quick& quick, Index n) const {
     return fixed_ && quick.is_empty(n) && quick.head_finite();
   }
@@ -145,7 +145,8 @@ class EmptyRows {
   Enclosure out_, lse_;
 };
 
-// The n-th row of a block: what Quick accepts is counted, the rest is judged by `full()`. False if an element lies outside.
+// Judges the n-th row of a block: counts the elements that Quick accepts and judges the rest by `full()`. Returns false
+// if an element lies outside.
 template <class GetFull>
 bool judge_row(const GetFull& full, Tally& tally, const Results& results, Quick& quick, Index n, const RowIndex& r,
                Index columns) {
@@ -202,7 +203,7 @@ bool AttentionOracle::head_known_finite(Index head) const noexcept {
          (!finite_heads_.empty() && finite_heads_[static_cast<std::size_t>(head)] != 0);
 }
 
-// Whether masks leave no key to a row whose query and head are finite, so that Row::evaluate() would find nothing but an empty row.
+// Whether masks leave no key to a row whose query and head are finite, so that Row::evaluate() would find an empty row.
 bool AttentionOracle::surely_empty(const RowIndex& r) {
   if (call_.has_radii || call_.contract->mask_added || is_mean(call_.contract->empty_row)) return false;
   const KeyRange range = call_.range(r.b, r.i);

@@ -102,7 +102,8 @@ Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& i
     const double tiles = std::ceil(lk / static_cast<double>(numbers.arithmetic.kv_tile_min));
     numbers.most_blocks = std::floor((lk + tiles * (block - 1)) / block);
   }
-  if (attest_present(&q_radius) || attest_present(&k_radius)) return;  // what lies between is no multiple of anything
+  // a value inside such an interval need not be a multiple of any unit
+  if (attest_present(&q_radius) || attest_present(&k_radius)) return;
   const Exactness exact = exactness(the_contract, inputs);
   numbers.exact_scores = exact.scores;
   if (exact.arguments) numbers.a3 = 0;

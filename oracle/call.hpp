@@ -8,8 +8,9 @@
 
 namespace attest::oracle {
 
-// Inputs that are known as intervals only: each element of q, k and v lies that far from the call's, at most. Of any floating
-// point type and the shape of what it belongs to; absent is 0. An infinite one: nothing is known, be it finite or not.
+// Inputs that are known as intervals only: each element of q, k and v lies at most that far from the call's. A radius
+// has any floating-point type and the shape of its tensor; an absent one is 0. Where a radius is infinite nothing is
+// known of the element, not even that it is finite.
 struct Radii {
   Tensor q, k, v;
 };
@@ -29,9 +30,9 @@ class Call {
   CallOptions options;
 
   [[nodiscard]] Index kv_head(Index h) const noexcept { return h / group; }
-  // Of a key/value head among those of all samples.
+  // The number of a key/value head among those of all samples.
   [[nodiscard]] Index head_number(Index b, Index h) const noexcept { return b * kv_heads + kv_head(h); }
-  // Of a row among those of all samples and heads.
+  // The number of a row among those of all samples and heads.
   [[nodiscard]] Index row_number(const RowIndex& r) const noexcept { return (r.b * heads + r.h) * rows + r.i; }
   // Lb: the keys of sample b.
   [[nodiscard]] Index length(Index b) const noexcept;

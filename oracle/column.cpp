@@ -1,4 +1,4 @@
-// What a Column reads: the values of an element, and what is found of them.
+// Column::read(): the values of an element, and the facts found of them.
 #include <algorithm>
 #include <cmath>
 

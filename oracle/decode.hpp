@@ -9,15 +9,15 @@ namespace attest::oracle {
 void decode_f16(const std::uint16_t* from, Index count, double* to);
 void decode_bf16(const std::uint16_t* from, Index count, double* to);
 void decode_f32(const float* from, Index count, double* to);
-// `rows` rows of `count` elements of any floating-point type, which lie one behind the other, and `stride` elements from one row
-// to the next.
+// `rows` rows of `count` elements of any floating-point type, `stride` elements apart, whose elements lie one behind
+// the other.
 struct DenseRows {
   attest_dtype type;
   const void* first;
   Index rows, count, stride;
 };
-// Writes zeros behind each row in whole lanes. Reads past its last element as many as fill the lanes: no more than the guards of
-// a Tensor hold.
+// Decodes rows into doubles and writes zeros behind each row up to whole lanes. Reads past the last element of a row up
+// to whole lanes, which the guards of a Tensor cover.
 void decode_padded(const DenseRows& from, double* to, Index to_stride);
 // Writes eight rows as columns: the c-th numbers of all of them at to + c * to_stride. Reads whole lanes of columns.
 void turn_eight(const double* rows, Index stride, Index columns, double* to, Index to_stride);

@@ -21,8 +21,8 @@ struct Radius {
   double x, g, absolute;  // `absolute`: of x, what no magnitude scales
 };
 
-// Section 4, as far as a row and a combination tell it. Growth is growth(), or no less. `in_box`: the weights lie in their box.
-// `has_top`: what the key with the largest score meets is asked for, too.
+// Computes section 4 as far as it depends on a row and a combination alone. Growth is growth(), or no less. `in_box`:
+// the weights lie in their box. `has_top`: the roundings that the key with the largest score meets are asked for, too.
 using Grown = Row::OfColumns::Grown;
 template <double (*Growth)(double) = growth>
 Grown grown_of(const Numbers& m, const RowNumbers& row, double largest_sum, const Combination& how, double rho,
@@ -43,8 +43,8 @@ Grown grown_of(const Numbers& m, const RowNumbers& row, double largest_sum, cons
   return grown;
 }
 
-// What is added around the box for one combination. `magnitude` is Abar, `top` the share of it that the key with the largest score
-// surely has; values are in units of 1/unit.
+// Returns the radius added around the box for one combination. `magnitude` is Abar, `top` the share of it that the key
+// with the largest score surely has; values are in units of 1/unit.
 Radius radius_of(const Numbers& m, const RowNumbers& row, const Combination& how, const Grown& grown, double magnitude,
                  double top, double rho, double sum_abs, double max_abs, double unit, bool in_box) {
   const double n = static_cast<double>(row.n);
@@ -75,7 +75,7 @@ Radius radius_of(const Numbers& m, const RowNumbers& row, const Combination& how
   if (top > 0) x -= (relative - grown.top) * top;
   if (in_box) {
     if (const Additions& sums = row.of_values; sums.keys < n) {
-      // Of keys that count for less than a rounding no more is lost than what they are, as far as they were computed.
+      // Keys that count for less than a rounding lose no more than their own size, as far as they were computed.
       const double all = grown.spared_all;
       double least = all * magnitude + (1 + relative) * (1 + relative) * (sums.rest * max_abs + once) + absolute + own;
       if (top > 0) least -= (all - grown.spared_top) * top;
@@ -92,8 +92,8 @@ Radius radius(const Numbers& m, const RowNumbers& row, double largest_sum, const
                    sum_abs, max_abs, unit, in_box);
 }
 
-// What is left, at least, of a mean of values of one sign once the sums have lost what they may: the numerator keeps its share of all
-// roundings, and the denominator, all of whose terms are positive, is too large by little.
+// Returns the least share that is left of a mean of values of one sign after the losses of its sums: the numerator
+// keeps its share of all roundings, and the denominator, all of whose terms are positive, is too large by little.
 double least_kept(const Numbers& m, const RowNumbers& row, double largest_sum, const Combination& how) {
   const double n = static_cast<double>(row.n);
   const double a = row.denominator_error(m, largest_sum, row.rho, how.sum_of_rounded) -
@@ -138,7 +138,7 @@ const Row::Box* box_inside(const Call& call, Row& row, double max_abs) {
       row.finite_undetermined)
     return nullptr;
   const Row::OfColumns& of = of_columns(call, row);
-  // What is added around the box is finite, so that none of an enclosure's ends is NaN, in whatever unit.
+  // The radius around the box is finite, so that neither end of an enclosure is NaN, whatever the unit.
   constexpr double most = 1e200;
   const double sum_abs = static_cast<double>(row.n) * max_abs;
   const auto is_finite = [&](const Radius& r) { return r.x >= 0 && r.x + r.g * (max_abs + r.x) < most; };
@@ -239,8 +239,9 @@ Enclosure Column::hull(const Call& call, Row& row, Index b, Index h, Index colum
   if (!of_.finite || !masked_finite_ || (row.finite_undetermined && !fixed) || !(row.rho_lost < infinity)) return out;
   const double lo = of_.hull_lo * of_.unit, hi = of_.hull_hi * of_.unit;
   double spread = 0;
-  // A factor of rescaling that leaves too much of a weight leaves it in the numerator and in the sum: the mean of other weights. Only
-  // where weights are normalised first their sum alone may be too large, and then the output lies between a mean and 0.
+  // A factor of rescaling that leaves too much of a weight leaves it in the numerator and in the sum: the result is the
+  // mean of other weights. Where weights are normalised first, their sum alone may be too large; the output then lies
+  // between a mean and 0.
   const Numbers& m = call.numbers;
   RowNumbers numbers = row;
   numbers.rescaled = m.eps_lazy;

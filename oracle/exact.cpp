@@ -58,8 +58,8 @@ struct Rows {
 
   friend bool operator==(const Rows&, const Rows&) = default;
 
-  // Of some rows, whose largest sum of magnitudes is `sum`. False where a number is not finite. A sum that is rounded, in whatever
-  // order, is too large for any format of so fine a unit.
+  // Takes some rows whose largest sum of magnitudes is `sum`. Returns false where a number is not finite. A sum that is
+  // rounded, in whatever order, is too large for any format of so fine a unit.
   bool take(const products::Grid& numbers, double sum) {
     if (!numbers.below_infinity || !numbers.above_infinity) return false;
     elements.take(numbers);
@@ -122,7 +122,7 @@ class Scores {
   const Arithmetic& how_;
   const Policy& policy_;
   double sigma_;
-  bool roots_;  // of the scale, folded into both
+  bool roots_;  // the scale is a square root that is folded into both q and k
   Multiples raw_, with_bias_;
 };
 
@@ -153,7 +153,8 @@ double largest_row_sum(const double* row, Index rows, Index width) {
   return largest;
 }
 
-// Calls `visit` with what rows of a tensor of four axes hold, some at a time and `first` of them at first, until it says no.
+// Calls `visit` with the numbers of the rows of a tensor of four axes, some rows at a time and `first` of them at
+// first, until it returns false.
 template <class Visit>
 bool every_row(const Tensor& tensor, Index first, Visit visit) {
   const attest_tensor& view = tensor.view();
@@ -188,8 +189,8 @@ bool all_rows(const Tensor& tensor, Rows& rows, Holds holds) {
   });
 }
 
-// Whether the first rows of both alone say that there is no room: what more rows add only takes up more. Most calls end here, with
-// nothing else read.
+// Whether the first rows of both tensors alone say that there is no room; more rows only take up more. Most calls end
+// here, with nothing else read.
 bool first_rows_say_no(Scores scores, const Inputs& inputs) {
   const auto of_first = [](const Tensor& tensor, Rows& rows) {
     return !every_row(tensor, 1, [&](const products::Grid& numbers, double sum) {

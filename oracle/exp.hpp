@@ -5,8 +5,8 @@
 // part of the reference's own error, for which the bounds leave room.
 namespace attest::oracle {
 
-// exp(x) for x <= 709, at most 1 ulp off; 0 where it would be subnormal. Taylor polynomial of degree 13 on [-ln2/2, ln2/2] after
-// subtraction of a multiple of ln 2 held in two parts.
+// Returns exp(x) for x <= 709, at most 1 ulp off, and 0 where it would be subnormal. Evaluates a Taylor polynomial of
+// degree 13 on [-ln2/2, ln2/2] after the subtraction of a multiple of ln 2 held in two parts.
 template <class L>
 ATTEST_LANE_FN L exp(L x) {
   const double smallest = -708.396;  // less than eps0 below the smallest normal number's logarithm

@@ -19,7 +19,7 @@ struct AttentionOracle::Full {
   HeadFacts facts;
   Index facts_of = -1, row_of = -1;
 
-  // Of the head that r reads.
+  // Returns the facts of the head that r reads.
   const HeadFacts& facts_for(const RowIndex& r) {
     const Index head = call.head_number(r.b, r.h);
     if (facts_of != head) facts = of.head_known_finite(head) ? HeadFacts{} : head_facts(call, r.b, call.kv_head(r.h));
@@ -35,7 +35,8 @@ struct AttentionOracle::Full {
   }
   Enclosure out(const RowIndex& r, Index c) { return saturated(column.evaluate(call, at(r), r.b, r.h, c)); }
   Enclosure lse(const RowIndex& r) { return saturated(lse_enclosure_of(call, at(r))); }
-  // Toward zero, what overflows may end at the largest finite number: where infinities are permitted, finite values are too.
+  // Widens an enclosure under rounding toward zero: an overflow may end at the largest finite number there, so finite
+  // values are permitted wherever infinities are.
   [[nodiscard]] Enclosure saturated(Enclosure e) const {
     if (call.numbers.rounding == RoundingMode::directed && e.nonfinite_ok) e.undetermined = true;
     return e;

@@ -30,7 +30,7 @@ class JudgedRows {
 // Rows that read one key/value head, as many as Quick takes at once.
 class Block {
  public:
-  // Those from rows[next] on, at most `most`. Returns where the next block begins.
+  // Takes the rows from rows[next] on, at most `most`. Returns where the next block begins.
   std::size_t take(const Problem& problem, const JudgedRows& rows, std::size_t next, Index most) {
     const Index group = problem.group();
     for (count_ = 0; next < rows.size() && static_cast<Index>(count_) < most; ++next) {

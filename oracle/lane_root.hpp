@@ -3,7 +3,7 @@
 
 namespace attest::oracle {
 
-// Of each lane, rounded as IEEE 754 has it.
+// Returns the square root of each lane, rounded as IEEE 754 requires.
 template <class L>
 ATTEST_LANE_FN L root(const L& x) {
   return L::each(

@@ -104,7 +104,7 @@ struct Pack {
   }
 };
 
-// What every machine has; the full formulas use it. The inner loops take the widest (loops.hpp).
+// The lanes that every machine has; the full formulas use them. The inner loops take the widest (loops.hpp).
 using Lanes = Pack<double, 2>;
 
 // The same bits as other numbers, and numbers converted to others.
@@ -160,8 +160,9 @@ ATTEST_LANE_FN Pack<double, N> zero_unless(const Pack<std::int64_t, N>& c, const
   using L = Pack<double, N>;
   return bits_as<L>(c & bits_as<typename L::Bits>(a));
 }
-// x < y ? x : y and x > y ? x : y of vectors by the instruction that is just that, which compilers make of numbers but not of vectors;
-// masked by nothing, since GCC 12 takes arguments of the others for uninitialised.
+// Return x < y ? x : y and x > y ? x : y of vectors by the one instruction that does so, which compilers emit for
+// numbers but not for vectors. They use the masked form with a full mask, since GCC 12 takes arguments of the others
+// for uninitialised.
 template <class Vector>
 ATTEST_LANE_FN Vector lesser(Vector x, Vector y) {
 #if defined(__AVX512F__)
@@ -232,7 +233,8 @@ ATTEST_LANE_FN double largest(const Pack<double, N>& x) {
       x, [](auto a, auto b) __attribute__((always_inline)) { return b > a ? b : a; });
 }
 
-// Calls work.operator()<Rows>(first) for `rows` rows in groups of at most `most`, a power of two: as many as registers hold.
+// Calls work.operator()<Rows>(first) for `rows` rows in groups of at most `most`, a power of two: as many as registers
+// hold.
 template <int most, class Work>
 ATTEST_LANE_FN void in_groups(std::int64_t rows, const Work& work) {
   std::int64_t first = 0;

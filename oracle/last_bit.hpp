@@ -2,7 +2,7 @@
 #include <bit>
 #include <cstdint>
 
-// What the bits of a double say.
+// Facts that the bits of a double tell.
 
 namespace attest::oracle {
 

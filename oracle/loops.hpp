@@ -7,10 +7,9 @@
 
 namespace attest::oracle::products {
 
-// The loops of products.hpp and decode.hpp over lanes L (lanes.hpp), one instance per instruction set. Each is made
-// in a file that is
-// compiled for it: to ask for it function by function would not do, since the compiler splits the vectors of inlined functions
-// into what the least machine has.
+// The loops of products.hpp and decode.hpp over lanes L (lanes.hpp), one instance per instruction set. Each is made in
+// a file that is compiled for that set. A target attribute on each function would not do, since the compiler splits the
+// vectors of inlined functions into those of the least machine.
 template <class L>
 struct Loops {
   static void scores(const double* q, Index q_stride, Index rows, const double* kt, Index kt_stride, Index d,

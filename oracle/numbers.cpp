@@ -15,7 +15,7 @@ struct Errors {
   [[nodiscard]] double u(Format format) const { return times() * unit_roundoff(format); }
   [[nodiscard]] double eta(Format format) const { return times() * half_smallest_subnormal(format); }
   [[nodiscard]] double eta(Format format, bool flush) const { return flush ? smallest_normal(format) : eta(format); }
-  // Of an accumulator: what truncates loses whole steps among subnormals, too.
+  // Absolute error of an accumulator: truncation loses whole steps among subnormals, too.
   [[nodiscard]] double truncated_eta(Format format, const Arithmetic& how) const {
     return std::max(eta(format, how.flush_to_zero), how.kappa * eta(format));
   }
@@ -41,7 +41,7 @@ const Numbers& Numbers::of_contract(const Contract& contract, RoundingMode round
     Numbers numbers;
   };
   static thread_local std::optional<Last> last;
-  // What they depend on, and no more of the contract.
+  // The numbers depend on these parts of the contract alone.
   static_assert(std::has_unique_object_representations_v<Policy>);
   if (!last || last->numbers.rounding != rounding ||
       std::memcmp(&last->contract.policy, &contract.policy, sizeof(Policy)) != 0 ||
@@ -66,7 +66,7 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
       softcap(cap) {
   const bool folds_root = arithmetic.fold_sqrt && sigma > 0;
   const double of_scale = folds_root ? e_root : e_scale;
-  // Of the scale, or of what it multiplies, where that is subnormal: relative to the scale.
+  // Underflow of the scale, or of its product, where that is subnormal: relative to the scale.
   const double underflow = scale_magnitude > 0 ? std::max(eta_scale, exp2 ? eta_softmax : 0.0) / scale_magnitude : 0;
   relative_scale = scale_magnitude > 0 ? of_scale + underflow : 0;
   const Policy& policy = contract.policy;
@@ -93,7 +93,8 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
   // A q or k that carries the scale may underflow as a product, and before that on being brought to the scale's format.
   const bool brought = loses(scaling, storage);
   folded_eta = folds ? eta_scale * (std::sqrt(mu) + (brought ? mu : 0)) : 0;
-  // A kernel that may fold, and cannot since no root is taken of this scale, multiplies the score by both; so does one that folds into the score.
+  // A kernel that may fold, but cannot since this scale has no root, multiplies the score by both; so does one that
+  // folds into the score.
   unit = arithmetic.folds_log2_e() ? 1.4427 : 1;
   u_bias_unit = unit > 1 ? u_brought : 0;
   if (folds && eta_of_entering > 0) {
@@ -107,7 +108,8 @@ Numbers::Numbers(const Numbers& kept, const Contract& contract, Index dimension,
   e_acc_overflow = (1 + e_acc) * (1 + of_scale) * (1 + e_operand) * (1 + e_entering) - 1;
   operand_mu = folds ? overflow_mu : 1;
   const double root = folds_root ? std::sqrt(factor) : 0;
-  // An operand that is narrower may have rounded q and k up before; if its range is wider too, past that of the scale's format.
+  // A narrower operand may have rounded q and k up before; where its range is wider too, past that of the scale's
+  // format.
   const double before = 1 + u_operand;
   query_overflow = entering_overflow / before / std::max(arithmetic.fold_q ? factor : 0, root);
   key_overflow = entering_overflow / before / std::max(arithmetic.fold_k ? factor : 0, root);
@@ -235,8 +237,8 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   eps1 = std::max(eps_lazy, pv_narrower ? eta_pv * exp_lazy : 0);
   eta_final = pv_narrower ? eta_pv : eta_softmax;
 
-  // A bias that is brought to the unit of log2 e; and that factor of the scale, unless e_scale has it: it moves a score by no
-  // more than so much of the bias and of their sum.
+  // Error of a bias that is brought to the unit of log2 e, and of that factor of the scale, unless e_scale has it: it
+  // moves a score by no more than so much of the bias and of their sum.
   u_brought = u_score + (narrower(scaling, softmax) ? 1 : 3) * u_scale;
 }
 

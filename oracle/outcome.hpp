@@ -30,7 +30,8 @@ Outcome judge_element(const Enclosure& enclosure, const Rounding& round, double 
 inline bool holds_hull(const Enclosure& e) noexcept {
   return e.expect == Expect::number && e.hull_lo < e.hull_hi && e.lo <= e.hull_lo && e.hi >= e.hull_hi;
 }
-// Whether it says next to nothing: it holds its hull, or is wider than the largest magnitude of its values, if that is not 0.
+// Whether an enclosure says next to nothing: it holds its hull, or is wider than the largest magnitude of its values,
+// if that is not 0.
 inline bool is_wide(const Enclosure& e) noexcept {
   const double largest = std::max(std::fabs(e.hull_lo), std::fabs(e.hull_hi));
   return holds_hull(e) || (e.expect == Expect::number && largest > 0 && e.hi - e.lo > largest);

@@ -21,8 +21,8 @@ struct Extent {
 };
 Extent magnitudes(const double* a, Index count);
 
-// Of the finite numbers among `count`, in whole lanes: the value of the lowest bit of any, infinite where all are 0, and the largest
-// magnitude. And whether none is NaN or +inf, and none -inf.
+// The facts of `count` numbers, in whole lanes: the value of the lowest bit of any finite one, infinite where all are
+// 0; the largest finite magnitude; whether none is NaN or +inf, and none -inf.
 struct Grid {
   double lowest_bit, largest;
   bool below_infinity, above_infinity;
@@ -36,10 +36,11 @@ double largest_square_sum(const double* a, Index stride, Index rows, Index colum
 struct RoundRule {
   double shifter, smallest_normal;
 };
-// to[n] = a[n] + b[n] + shift, rounded; b may be null. Magnitudes stay below the format's range. `count` in whole lanes.
+// Writes to[n] = a[n] + b[n] + shift, rounded; b may be null. Magnitudes stay below the format's range. `count` in
+// whole lanes.
 void round_sums(const RoundRule& rule, const double* a, const double* b, double shift, Index count, double* to);
 
-// How a raw product q.k becomes a score, and the least that e can be (section 1).
+// The rule by which a raw product q.k becomes a score, and the least that e can be (section 1).
 struct ScoreRule {
   double scale, softcap;
   bool softcap_before_bias;
@@ -50,14 +51,14 @@ struct ScoreRule {
 struct ScoreSums {
   double z_max, n;
 };
-// In place: s from raw products to scores z, -inf where not open; e their least errors. `bias` and `open` (0 or -inf) may
-// be null. Lanes from `count` on are closed.
+// Turns s in place from raw products to scores z, -inf where not open, and writes their least errors to e. `bias` and
+// `open` (0 or -inf) may be null. Lanes from `count` on are closed.
 ScoreSums finish_scores(const ScoreRule& rule, double* s, double* e, const double* bias, const double* open,
                         Index count, Index keys);
 // The largest |bias| among keys whose score is at least `threshold`.
 double largest_bias_above(const double* z, const double* bias, double threshold, Index keys);
 
-// How many of z are at least `threshold`.
+// Returns the number of z that are at least `threshold`.
 Index count_from(const double* z, double threshold, Index keys);
 
 // The least d of section 2: e + u (a1 (|z| + e) + a2 (max(|z|, |zmax|) + shift) + a3 (zmax - z + lazy)) + constant.
@@ -77,7 +78,7 @@ void values(const double* p, const double* m, Index stride, Index rows, const do
             double* y, double* reach, bool add);
 
 struct AcceptRule {
-  double inverse_mass, gain, t, g, absolute;  // of the row
+  double inverse_mass, gain, t, g, absolute;  // constants of the row
   double unit, tiny;                          // u of the output format and half its smallest subnormal
 };
 // Bit c of accepted[c / 8] is set where out[c] is proven inside. y is divided by the mass on the way.
@@ -90,22 +91,23 @@ void box(const double* p, const double* d, double* lo, double* hi, Index keys);
 std::uint8_t inside_box(const AcceptRule& rule, const double* p, const double* lo, const double* hi, const double* v,
                         Index keys, Index stride, const double* y, const double* out);
 
-// For eight columns from `v`: bits of those whose out surely lies between the smallest and the largest mean of the values over weights
-// between lo and hi, once these are rounded. p, whose sum is 1, are weights among them, times a constant. `unit` and `tiny` as AcceptRule
-// has them.
+// Returns for eight columns from `v` the bits of those whose out surely lies between the smallest and the largest mean
+// of the values over weights between lo and hi, once these are rounded. p, whose sum is 1, are weights among them,
+// times a constant. `unit` and `tiny` are those of AcceptRule.
 struct MeanRule {
   double unit, tiny;
-  // Weights that are heavy beyond a number have a mean beyond it if the sum of weight * (value - number) is positive; by more than this
-  // share of the sum of weight * (|value - number| + |number|), so that extreme_mean(), which ends within 1e-15, says so too.
+  // Weights that are heavy beyond a number have a mean beyond it if the sum of weight * (value - number) is positive.
+  // It must exceed this share of the sum of weight * (|value - number| + |number|), so that extreme_mean(), which ends
+  // within 1e-15, agrees.
   static constexpr double margin = 1e-10;
 };
 std::uint8_t inside_means(const MeanRule& rule, const double* p, const double* lo, const double* hi, const double* v,
                           Index keys, Index stride, const double* out);
 
-// Of the full formulas.
-// p = e^(z - z_max), and their sum.
+// Writes p = e^(z - z_max) and returns their sum. The full formulas use this and the functions below.
 double weights(const double* z, double z_max, double* p, Index keys);
-// The ends of a box of weights: lo, hi = e^(z - z_max - log_unit -+ (width + extra)), hi of no more than e^600; and their sums.
+// The ends of a box of weights: lo, hi = e^(z - z_max - log_unit -+ (width + extra)), hi no more than e^600; and their
+// sums.
 struct EndRule {
   double z_max, log_unit, extra;
 };
@@ -113,7 +115,7 @@ struct EndSums {
   double lo, hi;
 };
 EndSums ends(const EndRule& rule, const double* z, const double* widths, double* lo, double* hi, Index keys);
-// What extreme_mean() of element.hpp is.
+// Computes extreme_mean() of element.hpp.
 double extreme_mean(const double* lo, const double* hi, const double* values, Index keys, double y, double sign,
                     double hull);
 

@@ -145,7 +145,7 @@ void Quick::score(Index n) {
   row.z_max = sums.z_max;
   // A NaN in the bias would pass for a key that is not attended.
   const bool bias_is_number = bias == nullptr || std::none_of(bias, bias + call_.keys, [](double x) { return x != x; });
-  // What a bias of -inf excludes must not overflow: section 5.
+  // A score that a bias of -inf excludes must not overflow: section 5.
   if (row.n == 0 && bias != nullptr && k_finite_ && bias_is_number && row.q_norm < infinity && !row.empty)
     row.closed_by_bias = !largest_score(row.q_norm * k_norm_ * (1 + 1e-9), row.q_norm, 0, k_norm_).overflow();
   if (row.n > 0 && k_finite_ && bias_is_number && std::fabs(row.z_max) < infinity) {
@@ -192,7 +192,7 @@ const Quick::ForCount& Quick::for_count(double n) {
 // An upper bound of a key's score and of its error.
 Score Quick::largest_score(double absolute_score, double query_norm, double top_bias, double k_norm) const {
   const Numbers& m = call_.numbers;
-  const double tiny = 1e-153 * root_d_;  // what squares may have hidden
+  const double tiny = 1e-153 * root_d_;  // the size that squares may have hidden by underflow
   query_norm += tiny;
   absolute_score += tiny * k_norm * (1 + 1e-9);
   return score_of(m, {root_d_ * query_norm, query_norm}, {absolute_score, absolute_score, root_d_ * k_norm, k_norm},
@@ -265,7 +265,8 @@ void Quick::weigh(Index n) {
              (sum_rounded_only_ ? 0 : m.u_weights) - (values_lose_least ? spared(row.n - light, m.u_pv) : 0);
   double g = f.g - (weights_lose_least ? spared(row.n - light - 1, m.u_sum) : 0), moving = damping;
   if (f.coarse) {
-    // Of a mean of values of one sign e^-(t + g) is left, of which 1 - (t + g) is less, and 1 - e^-x at least x / (1 + x/2 + x^2/12).
+    // A mean of values of one sign keeps e^-(t + g), which is at least 1 - (t + g), and 1 - e^-x is at least x / (1 +
+    // x/2 + x^2/12).
     const double lost = t + g, share = 1 / (1 + lost * (0.5 + lost / 12));
     moving *= std::max(0.0, 1 - lost);
     t *= share;
@@ -279,10 +280,10 @@ void Quick::weigh(Index n) {
   row.gain = moving > 0 ? sums.gain / moving : 0;
   const double inverse = 1 / row.mass;
   const double products = m.pv_sums.any() ? 0 : row.n;  // blocks of them may lose more
-  // Of the way whose t this is: weights that are normalised first are all rounded.
+  // The absolute error of the way whose t this is: weights that are normalised first are all rounded.
   double absolute = before_ ? m.eta_pv * (products + 2) : m.eta_pv * (4 + (products + 2 * f.r + 6) * inverse);
-  // Less what this level's own products may lose to underflow, at most 2^-1037: larger numbers do not notice, and
-  // arithmetic with subnormal ones is slow.
+  // The term taken off is the loss of this level's own products to underflow, at most 2^-1037: larger numbers do not
+  // notice, and arithmetic with subnormal ones is slow.
   if (!(absolute > 0x1p-900)) absolute -= (row.n * inverse + 2) * 0x1p-1074;
   row.accept = {inverse,
                 sums.gain * inverse,
@@ -381,8 +382,8 @@ bool Quick::proves_not_wide(Index n) const {
   return leaves_out_value(n, largest_reach(call_, most.numbers(call_.numbers), v_top_) + box);
 }
 
-// Whether an accepted element of row n has a value further than `reach` from its mean, or values that are a point, and one that is
-// no smaller than twice that, or nothing but zeros.
+// Whether the column of some accepted element of row n leaves out a value: it has one of a magnitude of at least twice
+// `reach`, and one further than `reach` from their mean or all in one point; or it holds nothing but zeros.
 bool Quick::leaves_out_value(Index n, double reach) const {
   const double* p = p_ + n * stride_;
   for (Index c = 0; c < std::min<Index>(call_.dv, lane_count); ++c) {

@@ -16,14 +16,15 @@ class Quick {
  public:
   Quick(const Call& call, Format out_format);
 
-  // Takes in up to max_rows() rows that read one key/value head. The views are those of a Tensor, whose guards may be read.
+  // Takes in up to max_rows() rows that read one key/value head. The views are those of a Tensor, whose guards may be
+  // read.
   void load(std::span<const RowIndex> rows, const attest_tensor& out, const attest_tensor& lse);
   [[nodiscard]] Index max_rows() const noexcept { return max_rows_; }  // 0: nothing can be judged quickly
 
-  // The same without results: what is known of an element whatever they are.
+  // Takes in rows without results: the bounds of an element whatever the results.
   void average(std::span<const RowIndex> rows);
-  // Of a row that it `knows`: how far on either side of the mean the enclosure surely reaches, and how far it would by errors
-  // that each column has of its own.
+  // The distance to which the enclosure surely reaches on either side of the mean, in a row that it `knows`, and to
+  // which it would by the errors that each column has of its own.
   struct Reach {
     double mean, radius, apart;
   };
@@ -45,10 +46,10 @@ class Quick {
   }
   [[nodiscard]] bool accepts_row(Index n) const noexcept { return rows_[n].all; }
   [[nodiscard]] bool accepts_lse(Index n) const noexcept { return rows_[n].lse; }
-  // That masks, or a bias of -inf, leave no key to the n-th row, whose query is finite and whose excluded scores are. False proves
-  // nothing.
+  // Whether masks, or a bias of -inf, leave no key to the n-th row, whose query is finite and whose excluded scores
+  // are. False proves nothing.
   [[nodiscard]] bool is_empty(Index n) const noexcept { return rows_[n].empty || rows_[n].closed_by_bias; }
-  // A row by weights that somebody else knows: p, whose sum is 1, of its attended `keys`, and the ends of a box around them, times a
+  // A row given by known weights: p, whose sum is 1, of its attended `keys`, and the ends of a box around them, times a
   // constant.
   struct Weights {
     std::span<const Index> keys;
@@ -57,7 +58,8 @@ class Quick {
   // Whether the next may be asked of the rows of the last load(); and what no value of theirs exceeds.
   [[nodiscard]] bool holds_values() const noexcept { return tiles_ == 1 && v_finite_ && v_top_ < 1e200; }
   [[nodiscard]] double largest_value() const noexcept { return v_top_; }
-  // Accepts elements that surely lie between means over the box once these are rounded: that such means are inside is the caller's word.
+  // Accepts elements that surely lie between means over the box once these are rounded. The caller guarantees that such
+  // means are inside.
   void accept_means(Index n, const Weights& weights);
   static constexpr Index most_rows = 16;
 
@@ -65,25 +67,25 @@ class Quick {
   [[nodiscard]] bool proves_not_wide(Index n) const;
 
  private:
-  friend class ShortRows;  // which knows many rows by the formulas of one
-  // What depends on the number of keys alone: mostly the same for all rows.
+  friend class ShortRows;  // it judges many rows by the formulas of one
+  // The numbers that depend on the number of keys alone: mostly the same for all rows.
   struct ForCount {
-    double n, r, r_most, blocks, a2, wrong_shift, ln_least, ln_most;  // R, least and most; of ln n
+    double n, r, r_most, blocks, a2, wrong_shift, ln_least, ln_most;  // R, least and most; least and most ln n
     double every_exp, every_exp_most;
-    double t, g;       // of section 4; t but for what merges add that depends on the scores
-    double sums_most;  // ln of what the sum of the weights may lose, with r_most
+    double t, g;       // t and g of section 4; t without the part of merges that depends on the scores
+    double sums_most;  // ln of the largest loss of the sum of the weights, with r_most
     bool coarse;       // Numbers::sums_are_coarse()
   };
-  // One row. What is not said until it is `bounded` is left from a row of another load() before that.
+  // The state of one row. Members that are not set until it is `bounded` are left from a row of an earlier load().
   struct State {
     RowIndex at;
     bool bounded, all, lse, empty;
     bool by_top;  // bounded by top_
     bool closed_by_bias;
-    double q_norm;                  // of the query, at least: its Euclidean norm
+    double q_norm;                  // Euclidean norm of the query, at least
     double n, z_max, mass, gain;    // keys, zmax, sum p, sum p (1 - e^-d)
     double e_most, d_most, z_most;  // upper bounds of e, d, |z| + e
-    const ForCount* f;              // of n
+    const ForCount* f;              // the numbers for n keys
     products::AcceptRule accept;
   };
   State& row_at(Index n) { return rows_[n]; }
@@ -103,10 +105,11 @@ class Quick {
   void weigh(Index n);
   void accept(Index n, const double* got);
   void accept_lse(Index n, const attest_tensor& lse);
-  // Of a row: its largest score, sum p, and sum p (1 - e^-d) over that; g as products::AcceptRule has it.
+  // Whether a value of type `type` is accepted as lse of a row with largest score z_max, mass = sum p, and gain = sum p
+  // (1 - e^-d) over that; g is that of products::AcceptRule.
   [[nodiscard]] bool accepts_lse(double z_max, double mass, double gain, double g, double value, Format type) const;
   void look_again(State& row, Index n, const double* got);
-  [[nodiscard]] bool all_set(const std::uint8_t* bits) const;  // of every group of columns
+  [[nodiscard]] bool all_set(const std::uint8_t* bits) const;  // bits of every group of columns
   [[nodiscard]] bool leaves_out_value(Index n, double reach) const;
   [[nodiscard]] Index tile_size(Index tile) const noexcept {
     return std::min(tile_keys_, call_.keys - tile * tile_keys_);
@@ -125,7 +128,7 @@ class Quick {
   double v_top_ = 0, top_norm_ = 0;
   double k_norm_ = 0;                    // the largest norm of a key, at least
   const ForCount* for_count_ = nullptr;  // the last one
-  Score top_;                            // of the rows just loaded
+  Score top_;                            // the largest score of the rows just loaded
   bool one_top_ = false;                 // whether it serves them all
 
   struct Scratch;

@@ -1,4 +1,4 @@
-// What the quick levels read: keys transposed, values, queries and outputs as doubles in whole lanes.
+// The inputs of the quick levels: keys transposed, values, queries and outputs as doubles in whole lanes.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,9 +17,9 @@ constexpr Index most_together = 4096;
 
 }  // namespace
 
-// Elements (b, h, first..first+rows, 0..count), a row `stride` doubles from the one before, and zeros behind it in whole lanes.
-// A store of lanes at once can be loaded at once: lanes put together from single numbers cannot, before these have left the
-// processor.
+// Reads elements (b, h, first..first+rows, 0..count), a row `stride` doubles from the one before, and writes zeros
+// behind it up to whole lanes. A store of lanes at once can be loaded at once: lanes put together from single numbers
+// cannot, before these have left the processor.
 void Quick::read_rows(const attest_tensor& t, Index b, Index h, Index first, Index rows, Index count, double* to,
                       Index stride) {
   if (count == 0) return;

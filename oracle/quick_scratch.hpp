@@ -11,16 +11,16 @@
 
 namespace attest::oracle {
 
-// What outlives a problem, so that the next one need not ask for memory: one per thread.
+// The memory that outlives a problem, so that the next one need not ask for it: one per thread.
 struct Quick::Scratch {
   std::array<State, most_rows> rows;
-  std::array<ForCount, most_rows + 1> counts;  // of the rows just loaded, and of the last one before these
+  std::array<ForCount, most_rows + 1> counts;  // those of the rows just loaded, and the last one before them
   struct alignas(64) Line {
     std::byte bytes[64];
   };
   std::unique_ptr<Line[]> lines;
   Index count = 0;
-  // At least so many lines. What they held is lost.
+  // Returns at least so many lines. Their old contents are lost.
   Line* room(Index needed) {
     if (count < needed) {
       lines.reset();
@@ -30,7 +30,7 @@ struct Quick::Scratch {
     }
     return lines.get();
   }
-  std::vector<double> short_rows;  // of ShortRows
+  std::vector<double> short_rows;  // memory of ShortRows
 
   static Scratch& of_thread() {
     static thread_local Scratch scratch;

@@ -2,12 +2,12 @@
 #include "oracle/call.hpp"
 #include "oracle/row.hpp"
 
-// How far what section 4 of docs/bounds.md adds around the box may reach, as an upper bound: for proofs that an enclosure leaves
+// Upper bounds of the part that section 4 of docs/bounds.md adds around the box, for proofs that an enclosure leaves
 // something out.
 namespace attest::oracle {
 
-// Upper bounds of all that section 4 reads of a row of n keys, whose errors e, d and whose |z| + e are at most these; ln_n, r and
-// a2 likewise.
+// Upper bounds of all numbers that section 4 reads of a row of n keys: of their errors e and d, of |z| + e, and of
+// ln_n, r and a2.
 struct RowBounds {
   Index n;
   double e, d, z, ln_n, r, a2;

@@ -36,7 +36,7 @@ Dot dot(const std::vector<double>& q, const std::vector<double>& dq, const std::
     k_sum += k_most;
     k_max = max(k_max, k_most);
   }
-  const double own = 1 + static_cast<double>(q.size() + 8) * 0x1p-52;  // of this sum itself, which bounds
+  const double own = 1 + static_cast<double>(q.size() + 8) * 0x1p-52;  // error of this sum itself, which is a bound
   return {sum(product), sum(absolute), sum(k_sum), largest(k_max), sum(off) * own};
 }
 
@@ -201,8 +201,8 @@ void Row::collect_mean(const Call& call, Index b) {
   raw_error_.assign(keys.size(), 0);
 }
 
-// The number of keys that may each set a running maximum: in the declared order, if keys are not split; in any other all of them, and
-// of equal scores that are exact one.
+// The number of keys that may each set a running maximum: in the declared order, if keys are not split; in any other
+// order, all of them, and one of those that tie with an exact score.
 double Row::count_records(const Call& call) const {
   const KeyOrder order = call.numbers.arithmetic.key_order;
   if (order == KeyOrder::any || call.numbers.merges) {
@@ -262,7 +262,7 @@ void Row::weigh(const Call& call, double records) {
   rho_lost = lost_exponent < 600 ? std::exp(lost_exponent) : infinity;
 }
 
-// Which keys may cost less than a rounding: by their largest shares, rounded or not.
+// Returns which keys may cost less than a rounding, by their largest shares, rounded or not.
 Additions Row::additions(const Numbers& m, const Box& weights, double u) const {
   const double share = std::exp(2 * m.u_weights) / weights.lo_sum;
   Additions found{0, 0};
@@ -276,8 +276,9 @@ Additions Row::additions(const Numbers& m, const Box& weights, double u) const {
   return found;
 }
 
-// Section 4: with no lazy shift the largest weight is e^0 before it is rounded, but for a shift that was computed apart
-// from the scores, and for what computes it. Which key has it the errors of the scores may hide.
+// Finds the keys that may have the largest weight (section 4): with no lazy shift it is e^0 before it is rounded, but
+// for a shift that was computed apart from the scores, and for its own errors. The errors of the scores may hide which
+// key has it.
 void Row::find_tops(const Numbers& m) {
   tops.clear();
   top_off = infinity;
@@ -296,9 +297,10 @@ void Row::find_tops(const Numbers& m) {
   }
 }
 
-// exp2((s_j - max s) sigma log2 e) subtracts unscaled scores, whose difference may be infinite where neither of them is.
+// Whether exp2((s_j - max s) sigma log2 e) may overflow: it subtracts unscaled scores, whose difference may be infinite
+// where neither of them is.
 bool Row::gap_overflows(const Numbers& m, std::size_t t, std::size_t top) const {
-  const double other_top = m.scale != 0 ? g / m.scale_magnitude : 0;  // how far off the computed maximum may lie
+  const double other_top = m.scale != 0 ? g / m.scale_magnitude : 0;  // error of the computed maximum, at most
   return m.exp2 && std::fabs(raw_[t] - raw_[top]) + raw_error_[t] + raw_error_[top] + other_top >= m.overflow_softmax;
 }
 
@@ -365,8 +367,8 @@ void Row::fill_box(Box& box, const std::vector<double>& widths, double extra) co
   box.made = true;
   box.lo.resize(p.size());
   box.hi.resize(p.size());
-  // Weights count by their ratios alone. Where the largest lower end is tiny, they are taken in its units, since a key far
-  // below the maximum may win if its own error is small.
+  // The ratios of weights alone count. Where the largest lower end is tiny, weights are taken in its units, since a key
+  // far below the maximum may win if its own error is small.
   double largest_lo = -infinity;
   for (std::size_t t = 0; t < p.size(); ++t) largest_lo = std::max(largest_lo, z[t] - z_max - widths[t] - extra);
   box.log_unit = largest_lo < -500 ? std::max(largest_lo, -std::numeric_limits<double>::max()) : 0;

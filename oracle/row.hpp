@@ -14,11 +14,11 @@ struct Combination {
   double t = 0;  // relative errors that numerator and denominator do not share
   bool sum_of_rounded;
   bool normalised_first;  // the weights are divided by the sum before they are rounded
-  double t_top = t;       // of t, what the key with the largest score meets
-  double shared = 0;      // of t, what rounds a weight once for all columns
+  double t_top = t;       // t of the key with the largest score
+  double shared = 0;      // the part of t of the one rounding of a weight for all columns
 };
 
-// How an element of a row is to be judged.
+// The rule by which an element of a row is judged.
 enum class RowKind : std::uint8_t {
   ordinary,
   empty,         // no key takes part: the contract's rule, exactly
@@ -32,8 +32,8 @@ struct HeadFacts {
 };
 HeadFacts head_facts(const Call& call, Index b, Index kv_head);
 
-// What a sum over the keys of a row may lose where an addition loses no more than the lesser of its terms (section 4): a
-// rounding for each of `keys`, and of the others, whose shares are less than that, `rest` of the whole at most.
+// The loss of a sum over the keys of a row where an addition loses no more than the lesser of its terms (section 4): a
+// rounding for each of `keys`, and at most `rest` of the whole for the others, whose shares are less than a rounding.
 struct Additions {
   double keys = std::numeric_limits<double>::infinity(), rest = 0;  // nothing is known
 };
@@ -45,8 +45,8 @@ struct RowNumbers {
   double ln_n = 0, r = 0, a2 = 0;                 // R; a2 with the merges of a chain
   double blocks = 0;                              // in which they may lie
   double wrong_shift = 0;                         // Numbers::wrong_shift()
-  double every_exp = 0;                           // what exp itself may add to ln of a weight and of its rescalings
-  double rescaled = 0;                            // what a rescaling may wrongly take of a weight, or leave of it
+  double every_exp = 0;                           // largest error of exp, on ln of a weight and of its rescalings
+  double rescaled = 0;                            // largest part of a weight that a rescaling wrongly takes or leaves
   double mass = 0;                                // sum exp(z - zmax)
   double mass_most = 0;                           // that of any inputs that are intervals
   double rho = 0, rho_lost = 0;                   // rho_lost is infinite where the weights may lose every bit
@@ -54,12 +54,12 @@ struct RowNumbers {
   double top_off =
       std::numeric_limits<double>::infinity();  // |ln| of the largest weight, at most, before it is rounded
 
-  // How large the sum of the weights may be as a kernel computes it.
+  // The largest sum of the weights that a kernel may compute.
   [[nodiscard]] double largest_sum(const Numbers& m) const;
   // The exponent of the relative error of the denominator alone (aL of section 4), but for what `rho` adds.
   // `largest` is largest_sum().
   [[nodiscard]] double denominator_error(const Numbers& m, double largest, double rho_used, bool sum_of_rounded) const;
-  // That of a row whose weights lie in their box, given what the former says.
+  // The same exponent for a row whose weights lie in their box, given denominator_error().
   [[nodiscard]] double denominator_error_in_box(const Numbers& m, double error, double rho_used,
                                                 bool sum_of_rounded) const;
   // Permitted combinations, at most four.
@@ -84,10 +84,10 @@ class Row : public RowNumbers {
   bool score_lost = false;           // a score that matters may have become infinite: the hull decides
   bool finite_undetermined = false;  // a finite value is not judged (section 5)
   bool zero_ok = false;              // 0 is permitted: every score, or the sum of the weights, may be infinite
-  HeadFacts facts;                   // of the head that this row reads
+  HeadFacts facts;                   // facts of the head that this row reads
 
-  // The box of section 3 for a combination's box index: weights between lo and hi, over e^(zmax + log_unit). Made on first
-  // use.
+  // The box of section 3 for a combination's box index: weights between lo and hi, over e^(zmax + log_unit). It is made
+  // on first use.
   struct Box {
     std::vector<double> lo, hi;
     double lo_sum = 0, hi_sum = 0, log_unit = 0;
@@ -97,18 +97,18 @@ class Row : public RowNumbers {
   // Weights e^(z - zmax -+ (width + extra)), one width per key.
   void fill_box(Box& box, const std::vector<double>& width, double extra) const;
 
-  // What section 4 says of every column: made by the first that asks.
+  // The part of section 4 that all columns share, made by the first that asks.
   struct OfColumns {
     Combination ways[4];
-    // Of a combination: growth() of t and of t_top; the same where additions of keys that count for less than a rounding are spared; and
-    // of what the denominator may be off by.
+    // Numbers of a combination: growth() of t and of t_top; the same where additions of keys that count for less than a
+    // rounding are spared; and the error of the denominator.
     struct Grown {
       double all, top, spared_all, spared_top, denominator;
     } grown[4];
     double kept[4];  // the least that sums leave of a mean of values of one sign, where sums are coarse
     int count;
     bool coarse;
-    double weight_sum, shift, lost;  // largest_sum(), e^ of the largest shift, and growth() of what values lose
+    double weight_sum, shift, lost;  // largest_sum(), e^ of the largest shift, and growth() of the loss of values
   };
   std::optional<OfColumns> of_columns;
 

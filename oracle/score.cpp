@@ -11,20 +11,20 @@ namespace {
 // c tanh(s/c): converting s and c, the division, tanh itself, the product, the stored result.
 void apply_softcap(const Numbers& n, Score& score) {
   const double c = n.softcap, s = score.z;
-  // Its own format may make an infinity of the cap, or of a score that tanh does not bring to its end: beyond 20 caps it is 1 to
-  // the last bit of any format.
+  // The softcap's own format may make an infinity of the cap, or of a score that tanh does not bring to its end: beyond
+  // 20 caps it is 1 to the last bit of any format.
   if (20 * c >= n.overflow_cap && (c >= n.overflow_cap || std::fabs(s) + score.e >= n.overflow_cap))
     score.early_overflow = true;
   // It may be 0 there, and 0/0 is NaN; or its reciprocal infinite, and so is 0 times that.
   if ((c - n.eta_cap) * n.overflow_cap * (1 - 2 * n.u_cap) <= 1) score.early_overflow = true;
-  const double inverse = c * n.smallest_cap > 1 ? n.eta_cap * c : 0;  // of 1/c, where it is subnormal
+  const double inverse = c * n.smallest_cap > 1 ? n.eta_cap * c : 0;  // error of 1/c, where it is subnormal
   score.e = std::min(score.e + (n.e_cap + inverse) * (std::fabs(s) + score.e) + n.eta_cap * (1 + c), 2 * c);
   if (s == -infinity) score.e = 0;  // tanh(-inf) is exactly -1
   score.z = c * tanh(fill(std::fabs(s) < infinity ? s / c : std::copysign(40.0, s)))[0];
   score.e += n.tanh_absolute > 0 ? n.tanh_absolute * c : n.tanh_relative * std::min(c, std::fabs(score.z) + score.e);
   score.e += 2 * n.eta_cap * (1 + c) + n.tanh_underflow * c;
   score.e += n.u_score * (std::fabs(score.z) + score.e);
-  // What the softcap's format holds the score's may not.
+  // The score's format may not hold a number that the softcap's holds.
   if ((std::fabs(score.z) + score.e) * n.unit >= n.overflow_score) score.late_overflow = true;
 }
 
@@ -53,7 +53,8 @@ Sum exact_sum(double a, double b) {
   return {head, (a - (head - of_b)) + (b - of_b)};
 }
 
-// How far x, rounded to the score's format or not, and then to softmax's or not, may lie from z. Infinite if x overflows.
+// Returns how far x, rounded to the score's format or not, and then to softmax's or not, may lie from z. Infinite if x
+// overflows.
 double farthest(const Numbers& n, const Sum& x, double z) {
   if (!(std::fabs(x.head) < infinity)) return infinity;
   double most = std::fabs(x.head - z) + std::fabs(x.tail);
@@ -69,8 +70,8 @@ double farthest(const Numbers& n, const Sum& x, double z) {
   return most;
 }
 
-// Section 1 for a bias so large that u_score |z| says nothing: what rounding makes of the sum of bias and s, which is off by e_s.
-// Infinite if a computed score may be.
+// Returns the rounding error of the sum of bias and s, which is off by e_s, for a bias so large that u_score |z| says
+// nothing (section 1). Infinite if a computed score may be.
 double error_of_sum(const Numbers& n, double s, double e_s, double bias) {
   const double z = s + bias;
   double most = 0;

@@ -3,14 +3,14 @@
 
 namespace attest::oracle {
 
-// What one query row and one key contribute to a score.
+// The norms of one query row that its scores depend on.
 struct QueryNorms {
   double sum_abs, max_abs;
 };
 struct Dot {
   double qk, abs_qk;    // sum q k, sum |q k|
   double k_sum, k_max;  // sum |k|, max |k|
-  double off = 0;  // how far q.k may lie from `qk` where q and k are intervals; the other sums are upper bounds then
+  double off = 0;       // distance of q.k from `qk` where q and k are intervals; the other sums are then upper bounds
 };
 
 struct Score {
@@ -25,7 +25,8 @@ struct Score {
 
 // Where section 1 has two bounds of e: the smaller one, or the one that grows with its arguments.
 enum class ScoreBound : std::uint8_t { least, growing };
-// From here on, in nats, section 1 asks what rounding makes of a sum with a bias. The quick levels leave such errors alone.
+// The size of a bias, in nats, from which section 1 computes the rounding of its sum. The quick levels leave such
+// errors alone.
 inline constexpr double least_absorbing = 100;
 
 // `bias` is 0 where there is none.

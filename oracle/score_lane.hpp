@@ -12,7 +12,7 @@ struct LaneScore {
   L z, error;  // and the least that its error may be, but for what the softmax makes of it
 };
 
-// What finish_scores() makes of a raw product q.k. `bias` and `open` (0 or -inf) may be null.
+// Returns the score that finish_scores() makes of a raw product q.k. `bias` and `open` (0 or -inf) may be null.
 template <class L>
 ATTEST_LANE_FN LaneScore<L> finish_score(const ScoreRule& rule, const L& product, const double* bias,
                                          const double* open) {

@@ -1,6 +1,6 @@
 #pragma once
-// Bodies of Loops, for the files that make it: eight rows at a time, a row a lane. The sums of a row are added in the order in which
-// lanes of keys, or of columns, are folded.
+// Bodies of Loops, for the files that make it: eight rows at a time, a row in a lane. The sums of a row are added in
+// the order in which lanes of keys, or of columns, are folded.
 #include <cstdint>
 
 #include "oracle/exp.hpp"
@@ -92,7 +92,7 @@ void Loops<L>::judge_short(const ShortRule& rule, const ShortLanes& rows) {
   for (Index r = 0; r < rows.rows; r += lane_count) {
     const L n = load<L>(rows.n + r), z_max = load<L>(rows.z_max + r), size = abs(z_max);
     const bool alike = bits_of(n == L(rows.n[r])) == 0xff;
-    // What `table` says of the rows' numbers of keys.
+    // Returns the entries of `table` for the rows' numbers of keys.
     const auto by_count = [&](const ShortRule::Table& table) __attribute__((always_inline)) {
       const double* const at = table.data();
       if (alike) return fill<L>(at[static_cast<Index>(rows.n[r])]);

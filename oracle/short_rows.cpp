@@ -18,8 +18,8 @@ constexpr Index most_products = 128;
 constexpr std::size_t least_rows = 24;
 constexpr Index asked_at_least = 64, settled_of = 4;
 
-// attest_f16_load without a branch: the exponent is moved by a product, which makes subnormals right too; infinity and NaN get the
-// largest exponent back.
+// Returns attest_f16_load(bits) without a branch: a product moves the exponent, which makes subnormals right too;
+// infinity and NaN get the largest exponent back.
 float from_f16(std::uint16_t bits) {
   const std::uint32_t magnitude = (bits & 0x7fffu) << 13;
   const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
@@ -82,7 +82,8 @@ void load_heads(const Call& call, const attest_tensor& t, std::span<const RowInd
 
 bool ShortRows::speaks_of(const Quick& quick, const Call& call, std::size_t rows) {
   const Numbers& m = call.numbers;
-  // Where merges widen t by a row's scores, or a final softcap may make a score of a bias of -inf, one row says nothing of another.
+  // Where merges widen t by a row's scores, or a final softcap may make a score of a bias of -inf, one row says nothing
+  // of another.
   return rows >= least_rows && call.keys <= products::short_keys && call.keys * (call.d + call.dv) <= most_products &&
          quick.max_rows() > 0 && !m.merges_widen() && !m.arithmetic.normalise_lse &&
          !(call.has_bias && m.softcap > 0 && !m.softcap_before_bias);
@@ -206,7 +207,7 @@ void ShortRows::load_masks() {
   }
 }
 
-// By upper bounds of all rows, one for each number of open keys.
+// Judges by upper bounds of all rows, one for each number of open keys.
 void ShortRows::judge(const products::ShortTops& tops) {
   const Numbers& m = call_.numbers;
   const double q_norm = std::sqrt(tops.q_square);

@@ -12,22 +12,23 @@
 
 namespace attest::oracle {
 
-// Level 1 for rows of few keys, many beside each other. It speaks of whole blocks, as Quick takes them: where it leaves a row of one
-// open, Quick looks at all of that block.
+// Level 1 for rows of few keys, many beside each other. It settles whole blocks, as Quick takes them: where it leaves a
+// row of a block open, Quick looks at all of that block.
 class ShortRows {
  public:
-  // Whether there may be something to say of so many rows of `call`.
+  // Whether so many rows of `call` may be settled.
   static bool speaks_of(const Quick& quick, const Call& call, std::size_t rows);
-  // Where speaks_of() says so. Keeps references to `quick`, which is of `call`, and to the views, which are those of a Tensor.
+  // Requires speaks_of(). Keeps references to `quick`, which is of `call`, and to the views, which are those of a
+  // Tensor.
   ShortRows(Quick& quick, const Call& call, Format out_format, const attest_tensor& out, const attest_tensor& lse);
 
   // False once hardly a block was settled.
   [[nodiscard]] bool speaks() const noexcept { return speaks_; }
-  // Whether it settles the block that begins with rows[next]: rows that masks leave empty are left to who asks, if that one
+  // Whether it settles the block that begins with rows[next]. Rows that masks leave empty are left to the caller, if it
   // `knows_empty` rows of finite heads.
   bool settles(const Problem& problem, const JudgedRows& rows, std::size_t next, bool knows_empty);
 
-  // Of the block asked about last.
+  // Members of the block asked about last.
   [[nodiscard]] std::span<const RowIndex> rows() const noexcept {
     return std::span(at_).subspan(static_cast<std::size_t>(block().first), static_cast<std::size_t>(block().count));
   }

@@ -4,8 +4,8 @@
 
 #include "oracle/products.hpp"
 
-// Level 1 for rows of few keys, a row a lane, whichever head each is of (docs/bounds.md, "Levels"): most of what such a row costs
-// is what any row costs.
+// Level 1 for rows of few keys, a row in a lane, whichever head each is of (docs/bounds.md, "Levels"). The cost of such
+// a row is mostly the same for every row.
 namespace attest::oracle::products {
 
 inline constexpr Index short_keys = 12;
@@ -33,14 +33,14 @@ struct ShortTops {
 ShortTops short_scores(const ShortScoreRule& rule, const ShortLanes& rows);
 
 struct ShortRule {
-  // What follows from the number of open keys.
+  // Numbers by the number of open keys.
   using Table = std::array<double, short_keys + 1>;
   // 1 where upper bounds that hold for all rows prove that nothing overflows.
   Table bounded{};
-  Table constant{}, cap{}, damping{}, t{}, g{}, absolute_after{}, absolute_before{};  // of WeightRule and AcceptRule
+  Table constant{}, cap{}, damping{}, t{}, g{}, absolute_after{}, absolute_before{};  // WeightRule's and AcceptRule's
   double u_softmax, a1, a2, a3;
-  double spared;     // of t, for the largest weight
-  double eta_after;  // what absolute_after is multiplied by, over the mass, and 4 added
+  double spared;     // part of t spared for the largest weight
+  double eta_after;  // factor of absolute_after, over the mass, with 4 added
   double unit, tiny;
 };
 void judge_short(const ShortRule& rule, const ShortLanes& rows);

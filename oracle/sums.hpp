@@ -6,15 +6,16 @@
 
 namespace attest::oracle {
 
-// What the sums of tensor cores may lose (docs/bounds.md, section 4c), relative to the sum of magnitudes: `product` for each
-// product, `first` instead for one of each block. All 0 where additions are rounded one by one.
+// The losses of the sums of tensor cores (docs/bounds.md, section 4c), relative to the sum of magnitudes: `product` for
+// each product, `first` instead for one of each block. All are 0 where additions are rounded one by one.
 struct BlockSums {
   double product = 0, first = 0;
-  double smallest = 0;  // the smallest normal number of the accumulator: what relative errors are relative to below it
-  double cut = 0;       // of one term, relative to a product's exponents
+  double smallest = 0;  // the smallest normal number of the accumulator: below it errors are relative to it
+  double cut = 0;       // the cut of one term, relative to a product's exponents
   double kept = 0;      // 1 if the largest term of a block may be cut, too
 
-  // Of products of so many fraction bits. `u`: the accumulator's unit roundoff; `singly`: some of them may be added one by one.
+  // Takes products of so many fraction bits. `u`: the accumulator's unit roundoff; `singly`: some of them may be added
+  // one by one.
   BlockSums() = default;
   BlockSums(const Mma& mma, Format accumulator, int product_bits, double u, bool singly) {
     if (!adds_blocks_in(mma, accumulator)) return;
@@ -36,7 +37,8 @@ struct BlockSums {
   [[nodiscard]] double relative(double products, double blocks) const {
     return (products - blocks) * product + blocks * first;
   }
-  // Where factors are subnormal, whose exponents are those of the smallest normal number of their format: in units of the other.
+  // Returns the loss where factors are subnormal, whose exponents are those of the smallest normal number of their
+  // format: in units of the other factor.
   [[nodiscard]] double aligned(double products, double blocks, double smallest_factor) const {
     return 2 * (products + kept * blocks) * cut * smallest_factor;
   }

@@ -11,7 +11,7 @@ namespace attest::oracle::layer_norm {
 DecideRow::DecideRow(const Numbers& numbers, const Params& params, const Rounding& round)
     : m_(numbers), params_(params), round_(round) {}
 
-// What section 4 says of a column, whatever the row.
+// Computes the terms of section 4 that depend on a column alone.
 void DecideRow::prepare() {
   prepared_ = true;
   const auto n = static_cast<std::size_t>(m_.n);
@@ -54,7 +54,7 @@ void DecideRow::operator()(const SourceRow& source, const Statistics& row, std::
   std::ranges::fill(decided, std::uint8_t{Decided::unknown});
   // Rounded twice, an end may pass a number of the tensor that lies between it and what it is rounded to first.
   if (row.undetermined || m_.n < 2 || round_.stage != round_.tensor) return;
-  // Of doubles that are nearly subnormal, differences have few bits in double.
+  // Differences of doubles that are nearly subnormal have few bits in double.
   if (round_.tensor == Format::f64 && !(row.largest > 0x1p-900)) return;
   if (!(row.hi < 0x1p900L)) return;  // squares near the end of its range, or past it
   if (!prepared_) prepare();
@@ -82,7 +82,7 @@ void DecideRow::operator()(const SourceRow& source, const Statistics& row, std::
     rule.difference_of_x = n.u;
   }
   if (beta_ok && m_.affine_loses_params)
-    return;  // what is left of beta is one number for each format that the stage may have
+    return;  // a different number is left of beta for each format that the stage may have
   rule.nonfinite = nonfinite;
   rule.beta_left = beta_ok;
   rule.open = row.lost_variance && m_.clamp;

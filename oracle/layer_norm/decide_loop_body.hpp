@@ -36,7 +36,7 @@ void RowLoops<L>::decide(const DecideRule& rule, const DecideColumns& columns, c
                          const double* d, const double* got, Index n, std::uint8_t* decided) {
   using Form = attest::layer_norm::NormForm;
   constexpr double surely = 1 - 0x1p-40;
-  constexpr double own = 0x1p-48;  // what these lines round off, of what they add up
+  constexpr double own = 0x1p-48;  // relative error of these lines themselves
   const bool scale_first = rule.form == Form::folded || rule.form == Form::weighted_scale;
   for (Index i = 0; i < n; i += lane_count) {
     const L here = load<L>(x + i), difference = load<L>(d + i), out = load<L>(got + i);
@@ -50,7 +50,7 @@ void RowLoops<L>::decide(const DecideRule& rule, const DecideColumns& columns, c
     if (rule.beta_left)
       beta_left = number & ((out == load<L>(columns.beta_left + i)) |
                             ((out == L(0)) & (load<L>(columns.zero_left + i) != L(0))));
-    beta_left = beta_left & (g == g);  // of a gamma or beta that is no number, interval_of() knows nothing
+    beta_left = beta_left & (g == g);  // interval_of() knows nothing where gamma or beta is NaN
     auto undetermined = beta_left, inside = beta_left & ~beta_left, wide = inside;
     if (rule.open) {
       undetermined = g == g;

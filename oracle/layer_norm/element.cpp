@@ -51,7 +51,7 @@ class Builder {
   }
 
  private:
-  // How far off x - m may be, beside delta, in the normalise format.
+  // Bounds the error of x - m, beside delta, in the normalise format.
   void difference() {
     const Unit &n = m_.normalise, &s = m_.statistics;
     magnitude_ = std::fabs(e_.x) + std::fabs(row_.mean) + row_.dm;
@@ -180,15 +180,16 @@ class Builder {
       nonfinite_ = true;
   }
 
-  // r gamma is rounded before x or x - m meets it, which may be far larger than t: if these, the mean or r do not fit the affine
-  // format, it gives NaN even where gamma is 0.
+  // Whether the affine format may change what r gamma is made of. r gamma is rounded before x or x - m meets it, which
+  // may be far larger than t: if the mean or r does not fit the affine format, the product is NaN even where gamma is
+  // 0.
   [[nodiscard]] bool affine_loses() const {
     return m_.affine_loses_source || m_.affine_loses_statistics || m_.affine_loses_normalise;
   }
   void overflow_of_scale_first() {
     const Unit& a = m_.affine;
     folded_ = product(magnitude_, r_ * gamma_most_);
-    // As the affine format holds it, which may round it up.
+    // r as the affine format holds it, which may round it up.
     const Wide r = affine_loses() ? r_ * (1 + a.u) + a.eta : r_;
     if (r * gamma_most_ >= a.overflow) nonfinite_ = true;
     const Wide largest = m_.form == NormForm::folded

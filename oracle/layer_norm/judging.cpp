@@ -1,4 +1,4 @@
-// What judge() makes of the levels: quick.hpp, decide.hpp and the whole formulas.
+// LayerNormOracle::judge(): combines the levels of quick.hpp and decide.hpp and the whole formulas.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace attest::oracle::layer_norm {
 
-// Of a row of which nothing is known, or of which only NaN may come.
+// Decides a row of which nothing is known, or whose only permitted result is NaN.
 bool LayerNormOracle::decide_open_row(std::span<const double> got, std::span<std::uint8_t> decided) {
   if (!params_.finite()) return false;
   if (source_.finite) {
@@ -39,11 +39,11 @@ bool LayerNormOracle::judge_sums(Index row, const Tensor& sum_out, std::vector<d
   return true;
 }
 
-// Of the entered row, as far as that is told without the whole of its statistics.
+// The outcomes of the entered row, as far as they are known without the whole of its statistics.
 struct LayerNormOracle::Told {
-  bool all = false;  // of every element the same is known, and `decided` says nothing:
+  bool all = false;  // all elements have the outcome `of_all`, and `decided` is unset
   std::uint8_t of_all = Decided::inside;
-  Index left = 0;       // elements of which nothing is
+  Index left = 0;       // elements without an outcome
   Index unsure = 0;     // elements that are inside, and perhaps wide
   bool narrow = false;  // one of them surely is not
 };
@@ -93,7 +93,7 @@ LayerNormOracle::Told LayerNormOracle::tell(QuickRow& quick, Levels levels, bool
   return told;
 }
 
-// How many of the elements of a row that is determined are inside, and what is decided of each.
+// Returns how many elements of a determined row are inside, and writes the outcome of each to `decided`.
 Index LayerNormOracle::tell_each(const QuickRow& quick, const QuickRow::Known& known, std::span<const double> got,
                                  std::span<const std::uint8_t> accepted, std::span<std::uint8_t> decided,
                                  Index& left) const {
@@ -117,7 +117,7 @@ Index LayerNormOracle::tell_each(const QuickRow& quick, const QuickRow::Known& k
   return inside;
 }
 
-// Of an element of a row whose variance may overflow, or whose elements nothing bounds.
+// Decides an element of a row whose variance may overflow, or whose elements nothing bounds.
 std::uint8_t LayerNormOracle::tell_unbounded(const QuickRow::Known& known, std::size_t i, double got) const {
   const double gamma = params_.gamma.empty() ? 1 : params_.gamma[i] + numbers_.gamma_offset;
   const double beta = params_.beta.empty() ? 0 : params_.beta[i];
@@ -153,13 +153,13 @@ void LayerNormOracle::tell_lost(std::span<const double> got, std::span<std::uint
   }
 }
 
-// Whether a row that may overflow, or whose variance and epsilon may be 0, permits `got` for that alone. Both ends of an interval of
-// doubles may be an infinity, which lies inside then.
+// Whether `got` is permitted for that alone by a row that may overflow, or whose variance plus epsilon may be 0. In
+// float64 both ends of an interval may be the same infinity, which then lies inside.
 bool LayerNormOracle::is_no_number(double got) const {
   return std::isnan(got) || (std::isinf(got) && round_.tensor != Format::f64);
 }
 
-// Decides what is left of a row by the whole of its statistics.
+// Decides the rest of a row by the whole of its statistics.
 void LayerNormOracle::decide_rest(DecideRow& decide, std::span<const double> got, std::span<std::uint8_t> decided,
                                   std::span<std::uint8_t> scratch) {
   if (!decide_open_row(got, scratch)) decide(source_, statistics(), got, scratch);
@@ -167,7 +167,7 @@ void LayerNormOracle::decide_rest(DecideRow& decide, std::span<const double> got
                          [](auto first, auto second) { return first == Decided::unknown ? second : first; });
 }
 
-// Of a problem none of whose elements is outside, and none surely narrow.
+// Whether every element of a problem is surely wide. It is asked where no element is outside and none surely narrow.
 bool LayerNormOracle::all_surely_wide(QuickRow& quick) {
   return std::ranges::all_of(attest::layer_norm::judged_rows(problem_), [&](Index row) {
     enter(row);

@@ -5,7 +5,8 @@
 
 namespace attest::oracle::layer_norm {
 
-// a b, and what it rounds off: Dekker's, by halves of 26 bits, whose products are exact; or the same number by one instruction.
+// Returns a b and writes its rounding error to `rest`: by Dekker's product of halves of 26 bits, whose products are
+// exact, or by one fused multiply-add, which gives the same number.
 template <class L>
 ATTEST_LANE_FN L exact_product(const L& a, const L& b, L& rest) {
 #if defined(__AVX512F__)

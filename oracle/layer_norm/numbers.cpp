@@ -9,7 +9,8 @@ using attest::layer_norm::FlushToZero;
 using attest::layer_norm::Merge;
 using attest::layer_norm::SumOf;
 
-// Of dividing a sum by n, or of multiplying it by a rounded 1/n, which may be subnormal in f16.
+// Returns the relative error of dividing a sum by n, or of multiplying it by a rounded 1/n, which may be subnormal in
+// f16.
 double count_error(const Unit& s, double n) {
   if (is_power_of_two(n)) return 0;
   const double each = std::max(s.u, s.eta * n);
@@ -94,7 +95,7 @@ QuickNumbers::QuickNumbers(const Numbers& numbers) : Numbers(numbers) {
   }
 }
 
-// What they depend on, and no more of the contract.
+// The arguments that the numbers depend on, with the parts of the contract that matter, and the numbers.
 struct LentNumbers::Made {
   attest::layer_norm::Policy policy;
   attest::layer_norm::Arithmetic arithmetic;

@@ -27,8 +27,8 @@ struct Params {
   Params(const Params&) = delete;
   Params& operator=(const Params&) = delete;
   std::vector<double> gamma, beta;
-  Format format = Format::f32;  // of either
-  // Whether all are; found out where it is first asked for.
+  Format format = Format::f32;  // the format of both
+  // Whether all elements are finite; found out where it is first asked for.
   [[nodiscard]] bool finite() const;
   // Whether they are and no gamma is 0 with its offset; likewise.
   [[nodiscard]] bool none_vanish(int gamma_offset) const;
@@ -37,7 +37,7 @@ struct Params {
   mutable std::optional<bool> finite_, none_vanish_;
 };
 
-// That an element of sum_out is not what it must be.
+// Returns the evidence that an element of sum_out differs from the one permitted value.
 Evidence sum_evidence(const std::array<std::int64_t, 4>& index, double got, double expected);
 
 // The reference and the proven bounds of docs/layer-norm.md for one problem. Judges what a kernel returned.
@@ -50,13 +50,11 @@ class LayerNormOracle {
   LayerNormOracle& operator=(const LayerNormOracle&) = delete;
 
   // Judges every element of the judged rows, in the order of their indices: out's columns of a row, then those of
-  // sum_out, if it is
-  // present. Fails with the first element that no conforming kernel could have returned; counts end there. pass otherwise, or
-  // vacuous: "undetermined" if nothing could be judged, "wide" if every judged interval holds beta and all that any
-  // normalised row
-  // could give there.
+  // sum_out, if it is present. Fails with the first element that no conforming kernel could have returned; counts end
+  // there. pass otherwise, or vacuous: "undetermined" if nothing could be judged, "wide" if every judged interval holds
+  // beta and all that any normalised row could give there.
   Verdict judge(const Tensor& out, const Tensor& sum_out);
-  // The same by the whole of section 4 for every element: what judge() must agree with.
+  // Judges every element by the whole of section 4. judge() must agree with it.
   Verdict judge_slowly(const Tensor& out, const Tensor& sum_out);
 
   // `beta_ok` and what comes with it is part of Interval.
@@ -64,15 +62,15 @@ class LayerNormOracle {
   Outcome outcome(const Interval& interval, double got) const;
   // least_scale() of an element; 0 where nothing is known of its row.
   Wide least_scale_of(Index row, Index column, bool products);
-  // An element of a row that no one mean leaves in the interval which the others of its row leave it: of two passes alone, where
-  // the mean that is subtracted is that of the variance. Elements by themselves may all lie in their intervals. nullopt where
-  // some mean explains all, or nothing is known.
+  // Returns an element of a row that no one mean leaves in the interval which the others of its row leave it. Such an
+  // element is known for two passes alone, where the mean that is subtracted is that of the variance. Each element by
+  // itself may lie in its interval. nullopt where some mean explains all, or nothing is known.
   std::optional<Evidence> no_shared_mean(Index row, const Tensor& out);
-  // What sum_out may hold there, and nothing else.
+  // Returns the only values that sum_out may hold there.
   std::vector<double> sums(Index row, Index column) const;
 
  private:
-  // The levels that a verdict may make use of: none; those that decide as the whole formulas do, element by element; and those
+  // The levels that a verdict may use: none; those that decide as the whole formulas do, element by element; and those
   // that say of elements no more than that they are inside.
   enum class Levels : std::uint8_t { whole, counting, quick };
   // The entered row's, made where they are first asked for.
@@ -110,7 +108,7 @@ class LayerNormOracle {
   Index entered_ = -1;
   SourceRow source_;
   std::vector<double> added_, stored_;  // a row of the residual, and of sum_out
-  std::vector<double> beta_left_;       // of a row whose variance overflows; empty until one does
+  std::vector<double> beta_left_;       // beta as a row whose variance overflows leaves it; empty until one does
   std::unique_ptr<Statistics> statistics_;
 };
 

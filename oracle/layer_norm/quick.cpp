@@ -45,7 +45,8 @@ QuickRow::QuickRow(const QuickNumbers& numbers, const Params& params, double eps
   rule_.u_product = slack * a.u;
   rule_.u_affine = slack * a.u;
   const double of_sum = precise_ ? 1.25 * bit : 8 * bit;
-  // The scale's, its product with the difference, gamma's own with its offset, and where there are any that difference, a product with gamma and a sum with beta.
+  // The reference rounds the scale, its product with the difference, gamma with its offset, and where present the
+  // difference, a product with gamma and a sum with beta.
   own_roundings_ =
       precise_ ? 2.5 + (m_.rms ? 0 : 1) + (params.gamma.empty() ? 0 : 1) + (params.beta.empty() ? 0 : 1) : 16;
   own_in_two_ = precise_ && offset ? bit : 0;
@@ -54,7 +55,8 @@ QuickRow::QuickRow(const QuickNumbers& numbers, const Params& params, double eps
   rule_.of_beta = of_beta - of_sum;
   rule_.of_beta_in_two = of_beta - 0x1p-100;
   rule_.least_error = precise_ ? 0x1p-1069 : 0;
-  // Of each gamma by itself where one is huge; of no product that is subnormal, which would be slow.
+  // Where one gamma is huge, underflow is counted for each gamma by itself. No product of the bound is then subnormal,
+  // which would be slow.
   const bool huge = precise_ && largest_gamma_ > 0x1p50;
   rule_.largest_beta_error = of_sum * largest_beta_ + (!precise_                     ? 0
                                                        : !huge && largest_gamma_ < 3 ? 0x1p-1067
@@ -112,7 +114,8 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
   return known;
 }
 
-// Of doubles: n v is at least half the square of the range, or the square of the largest.
+// Whether the variance of a row in float64 surely overflows: n v is at least half the square of the range, or the
+// square of the largest magnitude.
 bool QuickRow::surely_lost(const SourceRow& row) const {
   if (!(row.sums.largest >= 0x1p512)) return false;
   if (m_.rms) return row.sums.largest >= 0x1p513;
@@ -146,7 +149,8 @@ QuickRow::Known QuickRow::bounded_by_most() const {
   if (!(most_.lost * up < overflow) || !(hi < overflow) || !(most_.lost < 1e290)) return known;
   const double above_zero = std::max(0.0, r_.variance * slack - r_.variance_error) - most_.below * up +
                             (m_.epsilon_lo * slack - flushed * up);
-  // Of a row of one element t is 0, whatever it is multiplied by; but other forms multiply x, and `shifted` rounds the mean.
+  // In a row of one element t is 0, whatever it is multiplied by; but other forms multiply x, and `shifted` rounds the
+  // mean.
   const bool always_zero = single && m_.form == NormForm::centred && m_.variance != Variance::shifted;
   if (!(above_zero > 0) && !always_zero) {
     // Some d of either sign is then divided by what may be 0.
@@ -223,7 +227,7 @@ bool QuickRow::surely_overflows(Index column) const {
   return std::isfinite(gamma_[i]) && std::isfinite(beta_[i]) && (p >= m_.affine.overflow || y >= threshold);
 }
 
-// Of a row that is narrow |t| is at least (|d| - D) bottom, by the most that its statistics may be off by; less what is rounded off
+// In a narrow row |t| is at least (|d| - D) bottom, by the largest errors of its statistics, less the rounding errors
 // after that.
 void QuickRow::bound_infinities() {
   const Bounds b = bounds(true);
@@ -250,7 +254,7 @@ bool QuickRow::surely_inside(const Element& element, double got) const {
   if ((m_.n == 1 && !m_.rms) || is_raised_ || !row_bounds(least_, false, row)) return false;
   Element same = element;
   same.error = -0x1p-60 *
-               static_cast<double>(std::fabs(element.d));  // what interval_of() adds for a reference that is no better
+               static_cast<double>(std::fabs(element.d));  // interval_of() adds this for a reference that is no better
   const Interval part = interval_of(m_, row, same);
   return judge_element(part.enclosure, round_, got) == Outcome::inside;
 }
@@ -259,7 +263,7 @@ bool QuickRow::surely_not_wide(const Element& element) const {
   return row_bounds(most_, true, row) && !holds_hull(interval_of(m_, row, element).enclosure);
 }
 
-// As accept() has it, without what rounding to out adds: the ends are those before it.
+// Uses the interval of accept() without the part that rounding to out adds: the ends are those before it.
 bool QuickRow::surely_wide() const {
   if (precise_) return false;
   const double root_n = std::sqrt(m_.n) * up;

@@ -12,46 +12,48 @@ namespace attest::oracle::layer_norm {
 
 struct Params;
 
-// Elements that lie well inside their intervals, by a part of these that needs no sort and no long double. What it accepts,
-// interval_of() calls inside; of what it leaves, it knows nothing (docs/layer-norm.md, section 7).
+// Accepts elements that lie well inside their intervals, by a part of the interval that needs no sort and no long
+// double. interval_of() holds every element that this class accepts; the rest is left undecided (docs/layer-norm.md,
+// section 7).
 class QuickRow {
  public:
-  // Keeps a hold of all but `epsilon`.
+  // Keeps references to all but `epsilon`.
   QuickRow(const QuickNumbers& numbers, const Params& params, double epsilon, const Rounding& round);
   ~QuickRow();
   QuickRow(const QuickRow&) = delete;
   QuickRow& operator=(const QuickRow&) = delete;
 
-  // What is known for certain of a row and of whatever finite numbers a kernel makes of it; all false: nothing.
+  // Facts that hold for certain of a row and of whatever finite numbers a kernel makes of it. Nothing is known where
+  // all are false.
   struct Known {
     bool determined = false;    // no element is undetermined
-    bool narrow = false;        // nor wide
+    bool narrow = false;        // no element is wide, either
     bool undetermined = false;  // every element is, but for those that gamma takes away whole
     bool lost = false;          // the variance may overflow: NaN, infinities and exactly beta are undetermined
-    bool lost_mean = false;     // the mean may: NaN and infinities are
+    bool lost_mean = false;     // the mean may overflow: NaN and infinities are undetermined
   };
-  // Makes `row` the one that is spoken of.
+  // Makes `row` the entered row.
   Known enter(const SourceRow& row);
 
-  // Of a row that is determined: bit i mod 8 of accepted[i / 8] is set for elements i that are inside; whether all are. `got`
-  // holds whole lanes.
+  // Accepts elements of a determined row: bit i mod 8 of accepted[i / 8] is set for elements i that are inside. Returns
+  // whether all are. `got` holds whole lanes.
   bool accept(std::span<const double> got, std::uint8_t* accepted);
-  // By a part of its interval as interval_of() makes one, of what accept() leaves of such a row.
+  // Whether an element that accept() left in such a row lies in a part of its interval, computed as interval_of() does.
   [[nodiscard]] bool surely_inside(const Element& element, double got) const;
-  // By an interval that holds it.
+  // Whether an interval that holds the element's interval is not wide.
   [[nodiscard]] bool surely_not_wide(const Element& element) const;
-  // Whether parts of the intervals of a row that is determined say of every element that it is wide; out not in f64.
+  // Whether parts of the intervals of a determined row show every element to be wide. out is not float64.
   [[nodiscard]] bool surely_wide() const;
 
-  // What accept_short() may be asked of rows of this many elements; nothing of contracts of which it says nothing.
+  // Returns the rule of accept_short() for rows of this many elements, or nothing for contracts that it does not cover.
   [[nodiscard]] std::optional<ShortRule> short_rule() const;
-  // Of rows of one element each under LayerNorm, the entered one being the largest of them and determined: bit i mod 8 of
-  // accepted[i / 8] is set where got[i] is inside; whether all are.
+  // Accepts rows of one element each under LayerNorm, the entered one being the largest of them and determined: bit i
+  // mod 8 of accepted[i / 8] is set where got[i] is inside. Returns whether all are.
   bool accept_singles(std::span<const double> got, Index rows, std::uint8_t* accepted) const;
 
   // Whether an element may surely overflow.
   [[nodiscard]] bool surely_overflows(Index column) const;
-  // Of a row that is narrow, out in f64: whether both ends are the infinity `got`.
+  // Whether both ends of an element's interval are the infinity `got`, in a narrow row with out in float64.
   [[nodiscard]] bool surely_infinite(Index column, double got) const;
 
   // The entered row's x - mean.
@@ -59,20 +61,20 @@ class QuickRow {
 
  private:
   static constexpr double bit = 0x1p-53;
-  static constexpr double up = 1 + 1e-6;  // as `slack`, of what must not be too small
-  // The reference of a row, in double, or in two where out is: and how far off it may be.
+  static constexpr double up = 1 + 1e-6;  // as `slack`, for upper bounds
+  // The reference of a row and its error, in double, or in two doubles where out is float64.
   struct Reference {
     double magnitudes, largest, x0;
-    double mean, mean_rest, mean_error;  // mean + mean_rest
+    double mean, mean_rest, mean_error;  // error of mean + mean_rest
     double variance, variance_rest, variance_error;
-    double z_mean, z_mean_error;  // of x less the first
+    double z_mean, z_mean_error;  // mean of x less the first element
   };
-  // What bounds the statistics: at least, or at most, what section 3 has.
+  // Lower or upper bounds of the terms of section 3.
   struct Bounds {
     double dm = 0, ed = 0, cv = 0, av = 0;
-    double below = 0, above = 0;  // of the variance, whatever the mean
+    double below = 0, above = 0;  // distance of the variance from its bounds, whatever the mean
     double lost = 0;              // the largest number that must stay below the threshold of overflow, for the variance
-    double lost_mean = 0;         // at least the largest one for the mean; of `least` alone
+    double lost_mean = 0;         // at least the largest such number for the mean; set in least_ alone
     bool joint = false;
   };
 
@@ -101,25 +103,26 @@ class QuickRow {
   const double epsilon_;
   const Rounding& round_;
   bool speaks_, narrow_, narrow_if_mean_is_ = false;
-  bool precise_;  // out is in f64, and so is what it is compared with
-  double of_params_ = 0;  // of t: what gamma is rounded by on its way
-  // Of the reference of an element, beside its statistics: in units of the last place; and relative, where it is one of two doubles.
+  bool precise_;          // out is float64, and so is its reference
+  double of_params_ = 0;  // relative error of t by the rounding of gamma before the product
+  // The reference's own errors for an element, beside its statistics: in units of the last place, and relative, where
+  // it is two doubles.
   double own_roundings_ = 0, own_in_two_ = 0;
   const double *gamma_ = nullptr, *beta_ = nullptr;  // in whole lanes, gamma with its offset; 1 and 0 where absent
-  std::vector<double> own_gamma_, own_beta_;         // where they are not those of `params`
+  std::vector<double> own_gamma_, own_beta_;         // set where they differ from those of `params`
   double largest_beta_ = 0, largest_gamma_ = 0, largest_of_narrow_ = 0;
 
   const SourceRow* row_ = nullptr;
   std::vector<double> raised_;  // the row, if its numbers are tiny doubles, times AcceptRowRule::raise
-  bool is_raised_ = false;  // then the reference and the bounds of the mean are so many times what they are, and v is 0
+  bool is_raised_ = false;      // the reference and the bounds of the mean are then multiplied by it, and v is 0
   Reference r_{};
-  double whole_ = 0;  // its variance and epsilon
-  // Of a row that is narrow and of doubles: the variance is off by some roundings, which mostly is enough; whether it was of the
-  // rows before.
+  double whole_ = 0;  // variance plus epsilon of the reference
+  // In a narrow row of doubles the variance is off by some roundings, which mostly suffices. near_suffices_: it did for
+  // the rows before.
   bool is_near_ = false, near_suffices_ = true;
-  Bounds least_{}, most_{};  // the latter of rows that are not narrow
-  double bottom_ = 0, mean_off_ = 0;  // of surely_infinite(); nothing is known of infinities where the former is 0
-  AcceptRowRule rule_;                // what is not of the contract and the columns alone is put in by make_rule()
+  Bounds least_{}, most_{};           // most_ is set for rows that are not narrow
+  double bottom_ = 0, mean_off_ = 0;  // for surely_infinite(); nothing is known of infinities where bottom_ is 0
+  AcceptRowRule rule_;                // make_rule() fills in what depends on the row
 };
 
 }  // namespace attest::oracle::layer_norm

@@ -1,4 +1,4 @@
-// What QuickRow has of sections 1 to 3 of docs/layer-norm.md: a reference in double, and bounds from below and from above.
+// QuickRow's part of sections 1 to 3 of docs/layer-norm.md: a reference in double, and lower and upper bounds.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -13,8 +13,8 @@ namespace {
 
 double square(double x) { return x * x; }
 
-// At most sum_error() of section 2, for numbers whose magnitudes add up to `total`: the k largest of them come to no less than
-// the largest and k - 1 equal ones.
+// Returns at most sum_error() of section 2, for numbers whose magnitudes add up to `total`: the k largest of them come
+// to no less than the largest and k - 1 equal ones.
 double least_sum_error(double total, double largest, double n, double additions, double u, double exact_below,
                        double overflow) {
   const double most_node = std::min(total * slack, overflow);
@@ -39,7 +39,7 @@ void QuickRow::refer_mean(const PreciseSums& sums) {
   if (m_.rms) return;
   const double n = m_.n, one_nth = 1 / n;
   r_.mean = sums.sum / n;
-  // What the quotient leaves: products of its halves with n, and what is left of the sum without them, are exact.
+  // The remainder of the quotient: products of its halves with n, and the sum less these, are exact.
   const double high = std::bit_cast<double>(std::bit_cast<std::uint64_t>(r_.mean) >> 27 << 27), low = r_.mean - high;
   r_.mean_rest = (((sums.sum - high * n) - low * n) + sums.sum_rest) * one_nth;
   r_.mean_error = 0x1p-50 * std::fabs(r_.mean_rest) + square(std::max(n, 4.0) * bit) * r_.magnitudes / n;
@@ -52,20 +52,21 @@ void QuickRow::refer_variance(const double* x) {
   const Wide variance = (static_cast<Wide>(squares.sum) + squares.rest) / n;
   r_.variance = static_cast<double>(variance);
   r_.variance_rest = static_cast<double>(variance - r_.variance);
-  // What the loop has beside squares of rounded differences it has in double.
+  // The loop computes everything but the squares of rounded differences in double.
   const double rest = std::fabs(r_.mean_rest);
   r_.variance_error = (square(16 * n * bit) + 0x1p-62) * r_.variance + 0x1p-1000 +
                       4 * bit * (rest > 0 ? rest * (2 * std::sqrt(r_.variance) + rest) : 0);
 }
 
-// Of the mean's first double alone, and in double: squares about another mean are more by its distance from it, squared.
+// Takes the variance about the mean's first double alone, and in double: squares about another mean exceed those about
+// the mean by the square of its distance.
 void QuickRow::refer_nearly(const double* x) {
   r_.variance = near_squares(x, static_cast<Index>(m_.n), r_.mean) / m_.n;
   r_.variance_error = (8 * bit + square(16 * m_.n * bit)) * r_.variance + 0x1p-1000 +
                       2 * square(std::fabs(r_.mean_rest) + r_.mean_error);
 }
 
-// Of numbers so small that their variance is nothing beside epsilon.
+// Multiplies a row of numbers so small that their variance is nothing beside epsilon by AcceptRowRule::raise.
 void QuickRow::raise(const SourceRow& row) {
   is_raised_ = true;
   if (raised_.empty()) raised_ = LentRows::take(static_cast<std::size_t>(padded(static_cast<Index>(m_.n))));
@@ -88,7 +89,7 @@ bool QuickRow::refer(const SourceRow& row) {
   is_raised_ = is_near_ = false;
   if (precise_) {
     if (!(r_.largest < 0x1p400)) return false;
-    // Of zeros nothing is lost.
+    // Zeros lose nothing.
     if (!(r_.largest > 0x1p-900 || r_.largest == 0)) {
       if (!(epsilon_ > 0x1p-100) || (m_.n == 1 && !m_.rms)) return false;
       raise(row);
@@ -119,8 +120,9 @@ double QuickRow::sum_off(double total, double largest, double grid, bool most) c
   return least_sum_error(total, largest, m_.n, m_.additions, m_.u, grid / m_.statistics.u, m_.statistics.overflow);
 }
 
-// Section 3, term by term as statistics.cpp has it: none falls where another grows, so that less of what goes in gives no more
-// than the whole, and more of it no less. What these lines round off is far less than `up` and `slack` add and take.
+// Computes section 3 term by term, as statistics.cpp does. No term falls where another grows, so that lower bounds give
+// no more than the exact terms, and upper bounds no less. The rounding errors of these lines are far less than `up` and
+// `slack` add and take.
 QuickRow::Bounds QuickRow::bounds(bool most) const {
   const double n = m_.n, es = m_.statistics.eta, us = m_.u, to = (most ? up : slack);
   const double es_of_mean = is_raised_ ? es * AcceptRowRule::raise : es;
@@ -182,7 +184,7 @@ QuickRow::Bounds QuickRow::bounds(bool most) const {
     b.below = b.above = (off + us * (v + off)) * to;
   }
   if (most) {
-    const double largest = std::min(r_.largest + mean, std::sqrt(n * v) * up);  // of |x - mean|
+    const double largest = std::min(r_.largest + mean, std::sqrt(n * v) * up);  // largest |x - mean|
     b.lost = std::max(b.lost, (largest + dm + b.ed) * (1 + 2 * m_.statistics.u) * up);
   }
   return b;

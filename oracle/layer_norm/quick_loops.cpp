@@ -8,7 +8,8 @@ extern template struct RowLoops<Pack<double, 8>>;
 
 namespace {
 
-// What the machine has, found out as the program starts; who calls before has the least, which says the same.
+// The loops of the machine's instruction set, found out as the program starts. A caller before that has the least set,
+// which gives the same results.
 struct Chosen {
   decltype(&RowLoops<Lanes>::sums) sums = RowLoops<Lanes>::sums;
   decltype(&RowLoops<Lanes>::columns) columns = RowLoops<Lanes>::columns;

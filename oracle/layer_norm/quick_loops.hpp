@@ -7,16 +7,16 @@
 
 namespace attest::oracle::layer_norm {
 
-// What every error must stay below, so that no interval is wide or open.
+// An upper limit of every error, so that no interval is wide or open.
 inline constexpr double little = 0x1p-6;
 
 // Arrays hold whole lanes; what lies behind the n numbers that count is finite.
 struct RowSums {
-  double magnitudes, largest;  // of |x|
-  double sum, squares;         // of x - pivot
+  double magnitudes, largest;  // sum and largest of |x|
+  double sum, squares;         // sums of x - pivot and of its square
 };
 
-// As two doubles, which are off by no more than their last bits squared.
+// Sums as two doubles, which are off by no more than their last bits squared.
 struct PreciseSums {
   double sum, sum_rest;
   double magnitudes, largest;
@@ -25,62 +25,65 @@ struct PreciseSquares {
   double sum, rest;
 };
 
-// What accept_row() holds an element to: |got - y|, the reference's own error included, is at most the radius that is proven
-// without a sort. Of the normalised value t the radius is the larger of two constant + proportional |t|. gamma has its offset.
+// The rule by which accept_row() accepts an element: |got - y|, the reference's own error included, is at most the
+// radius that is proven without a sort. The radius of the normalised value t is the larger of two constant +
+// proportional |t|. gamma has its offset.
 struct AcceptRowRule {
   static constexpr double raise = 0x1p600;
-  double mean, scale;  // of the reference
+  double mean, scale;  // mean and scale of the reference
   double constant[2], proportional[2];
-  // Where delta may be large: the same for an out between y and beta or beyond that; and for one on the other side, of |t| no
-  // less than turn_from, sqrt((1 + t^2 turn_w) turn_s) - |t| times turn_stretch besides.
+  // Constants where delta may be large. The near ones are those for an out between y and beta or beyond it. An out on
+  // the other side, with |t| no less than turn_from, has sqrt((1 + t^2 turn_w) turn_s) - |t| times turn_stretch
+  // besides.
   bool turns;
   double near_constant[2], near_proportional[2];
   double turn_from, turn_w, turn_s, turn_stretch, turn_constant, turn_proportional;
-  double u_product;           // of a product with a gamma that is no power of two
-  double u_affine;            // of a sum with a beta that is not 0
-  double of_beta;             // of beta, less what the reference's own sum rounds off
-  double least_error;         // of the reference, absolute: of one rounding
+  double u_product;           // error of a product with a gamma that is no power of two, relative
+  double u_affine;            // error of a sum with a beta that is not 0, relative
+  double of_beta;             // error of beta, relative, less what the reference's own sum rounds off
+  double least_error;         // absolute error of one rounding of the reference
   double
-      largest_beta_error;  // of the reference's own sum, over all columns, and the same but for what each gamma multiplies
-  double gamma_error;      // that
-  bool exact_mean;         // nothing of the reference's mean is off
-  // Where out is in f64, and needed of few elements: the same beside a reference in two doubles.
+      largest_beta_error;  // largest error of the reference's own sum, over all columns, beside gamma_error |gamma|
+  double gamma_error;      // the part of that error that grows with |gamma|
+  bool exact_mean;         // the reference's mean has no error
+  // The same constants beside a reference in two doubles. They are used where out is float64, for few elements.
   bool in_two;
   double mean_rest, scale_rest;
   double constant_in_two[2], proportional_in_two[2], of_beta_in_two, eta_product;
-  bool raised;  // x and the radius are `raise` times what they are
+  bool raised;  // x and the radius are multiplied by `raise`
   double u_out, eta_out, largest_out;
 };
-// Of gamma and beta: whether gamma is 0 or hull |gamma| no less than of_beta |beta| + least, of all columns.
+// The condition of a narrow column: gamma is 0, or hull |gamma| is no less than of_beta |beta| + least.
 struct ColumnRule {
   double of_beta, least, hull;
 };
 struct ColumnFacts {
-  double largest_gamma, least_gamma, largest_beta;  // magnitudes, NaN left out; the least one but 0
-  bool narrow;                                      // that, and all are finite
+  double largest_gamma, least_gamma, largest_beta;  // magnitudes, NaN left out; the least is that of those above 0
+  bool narrow;                                      // ColumnRule holds for all columns, and all numbers are finite
 };
-// x + residual, rounded to `sum` and then to `storage`.
+// The formats of x + residual, which is rounded to `sum` and then to `storage`.
 struct AddRule {
   Format sum, storage;
 };
 
-// What decide_row() says of an element.
+// The outcomes of decide_row().
 struct Decided {
   static constexpr std::uint8_t unknown = 0, inside = 1, wide = 2, undetermined = 3;
 };
 
-// What section 4 of docs/layer-norm.md says of the elements of a row, and of the columns of all rows: DecideRow fills both in.
+// The numbers of section 4 of docs/layer-norm.md for the elements of a row, and for the columns of all rows. DecideRow
+// fills both in.
 struct DecideRule {
   attest::layer_norm::NormForm form;
-  bool open;              // whatever is finite is permitted
+  bool open;              // any finite number is permitted
   bool nonfinite;         // NaN and infinities are permitted everywhere
   bool beta_left;         // exactly beta is permitted, too
   bool unbounded;         // the variance may be 0 or less, and t is not bounded, wherever ..
   bool always_unbounded;  // .. or only where x - m may have either sign
   bool turns;             // the extremes may lie between the ends of delta
-  double dm, mean;        // of the mean; the most it may be
+  double dm, mean;        // error of the mean; the mean's largest magnitude
   double difference, difference_of_x;
-  double top, bottom;  // by which x - m is multiplied at least and at most
+  double top, bottom;  // the least and the largest factor of x - m
   double low, high, low_scale, high_scale;
   double r;  // the largest root
   double t_relative, t_absolute, t_of_reach, t_of_magnitude, t_late, t_overflow, t2_overflow;
@@ -97,25 +100,26 @@ struct DecideColumns {
   const double *beta_left, *zero_left;
 };
 
-// What accept_short() holds rows of few elements to, a row in a lane: section 7 of docs/layer-norm.md.
+// The rule by which accept_short() accepts rows of few elements, a row in a lane: section 7 of docs/layer-norm.md.
 struct ShortRule {
   static constexpr Index longest = 64;
   Index n = 0;
   bool precise = false;  // out is in f64
   bool rms = false, joint = false, welford = false, weighted = false, one_pass_like = false;
-  bool of_mean = false;                                                // whether anything is said of the mean
-  double epsilon = 0, epsilon_below = 0, epsilon_above = 0, gain = 0;  // what S makes of it; and less av
+  bool of_mean = false;                                                // whether the mean has an error
+  // Epsilon, and how far below and above it S may hold it; the least epsilon less av.
+  double epsilon = 0, epsilon_below = 0, epsilon_above = 0, gain = 0;
   double u = 0, eta = 0, additions = 0, merges = 0, growing = 1, hull_growing = 1, four = 0;
-  double exact = 0;                   // numbers of so many steps of what all are multiples of are exact
-  double mean_factor = 0, count = 0;  // of a sum's error to its mean's, and of the mean
-  double cv = 0, av = 0;              // of the variance
-  // Rows in which |x|, or steps |x| times the root, is larger are not surely narrow. Of those, where `bounds`, whether they are
-  // determined is told by the most that they may be off by.
+  double exact = 0;                   // numbers of at most so many steps of their common grid are exact
+  double mean_factor = 0, count = 0;  // factor from a sum's error to its mean's; relative error of the mean
+  double cv = 0, av = 0;              // errors of the variance, relative and absolute
+  // Rows in which |x| is larger than `largest`, or steps |x| times the root than `little`, are not surely narrow. Where
+  // `bounds`, the largest errors tell whether such rows are determined.
   double largest = 0, steps = 0;
   bool bounds = false;
   double most_additions = 0, overflow = 0, statistics_u = 0, epsilon_lo = 0, epsilon_hi = 0;
-  double error = 0, relative = 0, of_magnitude = 0, of_reach = 0, normalise_eta = 0, late = 0;  // of t
-  const double *gamma = nullptr, *beta = nullptr;  // as AcceptRowRule, and what follows
+  double error = 0, relative = 0, of_magnitude = 0, of_reach = 0, normalise_eta = 0, late = 0;  // errors of t
+  const double *gamma = nullptr, *beta = nullptr;  // these and what follows are those of AcceptRowRule
   double u_product = 0, u_affine = 0, of_beta = 0, least_error = 0, largest_beta_error = 0, gamma_error = 0;
   double own_roundings = 0, own_in_two = 0, of_beta_in_two = 0, eta_product = 0;
   double u_out = 0, eta_out = 0, largest_out = 0;
@@ -131,7 +135,7 @@ struct RowLoops {
   static double near_squares(const double* x, Index n, double mean);
   static void add(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored);
   static bool same(const double* a, const double* b, Index n);
-  // Bit i mod 8 of accepted[i / 8] is set where element i is inside; whether all are.
+  // Sets bit i mod 8 of accepted[i / 8] where element i is inside. Returns whether all are.
   static bool accept(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta,
                      const double* got, Index n, std::uint8_t* accepted);
   static void decide(const DecideRule& rule, const DecideColumns& columns, const double* x, const double* error,
@@ -145,17 +149,17 @@ ColumnFacts column_facts(const ColumnRule& rule, const double* gamma, const doub
 // Sums of x and of (x - mean - mean_rest)^2, for numbers below 2^400.
 PreciseSums precise_sums(const double* x, Index n);
 PreciseSquares precise_squares(const double* x, Index n, double mean, double mean_rest);
-// The sum of (x - mean)^2, relatively off by no more than 6 u and 2 (n u)^2, besides what underflows.
+// Returns the sum of (x - mean)^2, relatively off by no more than 6 u and 2 (n u)^2, besides underflow.
 double near_squares(const double* x, Index n, double mean);
-// All but `rule` in whole lanes.
+// Arrays hold whole lanes.
 void add_rows(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored);
-// Whether all n numbers are equal; what lies behind them in whole lanes is of no account.
+// Whether all n numbers are equal. The rest of the whole lanes does not matter.
 bool same_numbers(const double* a, const double* b, Index n);
 bool accept_row(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta, const double* got,
                 Index n, std::uint8_t* accepted);
 
-// Of `rows` rows of rule.n elements, one behind the other and zeros behind them in whole lanes of rows: bit r mod 8 of
-// accepted[r / 8] is set where every element of row r is inside, and of narrow[r / 8] where none is wide.
+// Judges `rows` rows of rule.n elements, one behind the other and zeros behind them in whole lanes of rows. Sets bit r
+// mod 8 of accepted[r / 8] where every element of row r is inside, and that of narrow[r / 8] where none is wide.
 void accept_short(const ShortRule& rule, const double* x, const double* got, Index rows, std::uint8_t* accepted,
                   std::uint8_t* narrow);
 

@@ -102,8 +102,8 @@ double RowLoops<L>::near_squares(const double* x, Index n, double mean) {
   return sum;
 }
 
-// What underflow takes of (d scale) g in double, `each` being what one rounding does: of a product with g, and g times as much
-// where that with the scale is tiny; of a d of 0 nothing.
+// Returns the loss of (d scale) g by underflow in double, `each` being the loss of one rounding: one for the product
+// with g, and g times as much where d scale is tiny. Nothing is lost where d is 0.
 template <class L>
 ATTEST_LANE_FN L underflow_of(double each, const L& d, const L& scale, const L& g) {
   const auto tiny = abs(d) * scale < L(0x1p-950);
@@ -112,8 +112,8 @@ ATTEST_LANE_FN L underflow_of(double each, const L& d, const L& scale, const L& 
   return zero_unless((g != L(0)) & (d != L(0)), of_tiny + each);
 }
 
-// No more than half the gap on either side of `out`: of a power of two that below it, so that no side has to be looked at, and
-// nothing of what is next to 0, where it would be subnormal. An infinity has no gap, and is left.
+// Returns no more than half the gap on either side of `out`. For a power of two it is the gap below, so that no side
+// has to be looked at. It is 0 next to 0, where the gap would be subnormal. An infinity has no gap, and is left.
 template <class L>
 ATTEST_LANE_FN L lesser_half_gap(const L& out, double half, double least_half) {
   const L size = abs(out);
@@ -121,13 +121,14 @@ ATTEST_LANE_FN L lesser_half_gap(const L& out, double half, double least_half) {
   return max(zero_unless(size > L(0x1p-900), power_of(bits_as<L>(below))) * half, L(least_half));
 }
 
-// What a reference in two doubles permits, each number of a row in every lane or of a row in one: a radius of t, and what follows it.
+// The permitted radius of t and of the steps after it beside a reference in two doubles. Lanes hold the elements of a
+// row, each number of the row in every lane, or they hold one row each.
 template <class L>
 struct InTwo {
   L mean, mean_rest, scale, scale_rest, constant[2], proportional[2];
   double u_product, u_affine, of_beta, u_out, eta_product;
-  // x and the radius are AcceptRowRule::raise times what they are; else gamma is raised where nothing is large, so that no product is
-  // subnormal. Of lanes in which some is near the ends of double all the same nothing is said.
+  // x and the radius are multiplied by AcceptRowRule::raise; else gamma is raised where nothing is large, so that no
+  // product is subnormal. Lanes in which some number is near the ends of double all the same are left undecided.
   bool raised;
   [[nodiscard]] ATTEST_LANE_FN unsigned inside(const L& x, const L& gamma, const L& beta, const L& got) const {
     using Bits = typename L::Bits;
@@ -135,7 +136,7 @@ struct InTwo {
     const L large = L(0x1p300);
     const auto small = (abs(beta) < large) & (abs(got) < large) & (raised ? Bits(-1) : abs(gamma) < large);
     const L by = select(small, L(raise), L(1)), g = raised ? gamma : gamma * by, b = beta * by, out = got * by;
-    // Of a row close to a constant what the mean has beside its first double may be as large as the difference.
+    // In a row close to a constant the second double of the mean may be as large as the difference.
     const L apart = x - mean, part = x - apart, of_apart = ((x - (apart + part)) + (part - mean)) - mean_rest;
     const L d = apart + of_apart, beside = d - apart, of_d = (apart - (d - beside)) + (of_apart - beside);
     L of_t, of_p;
@@ -183,7 +184,7 @@ void RowLoops<L>::add(const AddRule& rule, const double* x, const double* residu
   for (Index i = 0; i < n; i += lane_count) {
     const L a = load<L>(x + i), b = load<L>(residual + i), total = a + b, part = total - a;
     L exact = total;
-    if (rule.sum != Format::f64) {  // what the double sum leaves out makes its last bit odd, so that no tie comes of it
+    if (rule.sum != Format::f64) {  // the rest of the double sum makes its last bit odd, so that no tie arises
       const L rest = (a - (total - part)) + (b - part);
       const Bits bits = bits_as<Bits>(total);
       const Bits odd = (rest != L(0)) & (abs(total) < L(lane_infinity)) & ((bits & 1) == Bits(0));
@@ -205,7 +206,7 @@ bool RowLoops<L>::same(const double* a, const double* b, Index n) {
   return (bits_of(all) & left & 0xff) == 0xff;
 }
 
-// By all that is permitted, of what accept() leaves at first.
+// Judges the elements that accept() left at first by the whole of the permitted radius.
 template <class L>
 [[gnu::noinline]] void accept_rest(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta,
                                    const double* got, Index n, std::uint8_t* accepted) {
@@ -263,7 +264,8 @@ bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const doubl
                          const double* got, Index n, std::uint8_t* accepted) {
   const double half = rule.u_out * slack, least_half = rule.eta_out * slack;
   const bool two = rule.constant[1] > rule.constant[0];
-  // Where out is in f64 its reference may be infinite, and what is permitted, too. A raised row is compared in other units.
+  // Where out is float64 its reference may be infinite, and so may a permitted value. A raised row is compared in other
+  // units.
   const L finite = L(rule.raised ? -1 : largest_finite(Format::f64));
   unsigned all = 0xff;
   for (Index i = 0; i < n; i += lane_count) {

@@ -1,4 +1,5 @@
-// What accept() holds the elements of a row to: section 4 of docs/layer-norm.md, by lower bounds of what its statistics are off by.
+// The rule by which accept() judges the elements of a row: section 4 of docs/layer-norm.md, by lower bounds of the
+// errors of its statistics.
 #include <algorithm>
 #include <cmath>
 
@@ -6,7 +7,7 @@
 
 namespace attest::oracle::layer_norm {
 
-// Of a row of one element.
+// Makes the rule of a row of one element, in which t is 0.
 void QuickRow::take_nothing_of_t() {
   rule_.mean = r_.x0;
   rule_.scale = 1;
@@ -16,7 +17,7 @@ void QuickRow::take_nothing_of_t() {
   std::ranges::fill(rule_.proportional, 0);
 }
 
-// Of t, beside what its statistics are off by.
+// Returns the relative error of t, beside that of its statistics.
 double QuickRow::relative_error() const {
   double relative = m_.relative * slack;
   const auto widened = [](double by, double more) { return by + more * (1 - by); };  // by a part of what is left of t
@@ -26,10 +27,10 @@ double QuickRow::relative_error() const {
   return widened(relative, of_params_) * slack;
 }
 
-// The end of an interval of t on its far side is at least (d + D) top, or where d + D is negative (d + D) bottom, so that its
-// distance from t = d scale is D bottom + |t| min(top / scale - 1, 1 - bottom / scale) or more. With (top / scale)^2 = 1 / (1 + q)
-// and (bottom / scale)^2 = 1 / (1 + q') these are at least -q/2 and q' / (2 (1 + q')). D, q and q' are those of one delta that the
-// mean may be off by, or of the whole box.
+// The end of an interval of t on its far side is at least (d + D) top, or where d + D is negative (d + D) bottom, so
+// that its distance from t = d scale is D bottom + |t| min(top / scale - 1, 1 - bottom / scale) or more. With (top /
+// scale)^2 = 1 / (1 + q) and (bottom / scale)^2 = 1 / (1 + q') these are at least -q/2 and q' / (2 (1 + q')). D, q and
+// q' are those of one error delta of the mean, or of the whole box.
 void QuickRow::make_rule() {
   const Bounds& b = least_;
   const Unit &n = m_.normalise, &a = m_.affine;
@@ -59,7 +60,7 @@ void QuickRow::make_rule() {
   const double own =
       is_near_ ? (own_roundings_ + 2) * bit + of_variance * (0.5 + of_variance) : own_roundings_ * bit + of_variance;
   const double relative = relative_error();
-  const double late = 1 - 2 * a.u;  // what is rounded after t is a part of the end, and not of t
+  const double late = 1 - 2 * a.u;  // the rounding after t is part of the end, and not of t
   const double magnitude = std::max(0.0, std::fabs(r_.mean) - r_.mean_error) * scale;
   // A radius of t: `reach` beside `stretch` |t| before it is widened, and what of it the reference is off by itself.
   const auto least_constant_of = [&](double reach) {
@@ -76,10 +77,10 @@ void QuickRow::make_rule() {
         stretch * (1 - relative) + relative + m_.of_reach + (magnitude > 1 ? 0 : m_.of_magnitude);
     return proportional * late * (proportional > 0 ? slack : up) - lost;
   };
-  // Of top, by (top / scale)^2 = 1 / (1 - minus_q), and of bottom.
+  // Sets the constants of one line for `top`, by (top / scale)^2 = 1 / (1 - minus_q), and for `bottom`.
   const auto put = [&](int line, double delta, double minus_q, double q) {
     const double far = minus_q < -0.125 ? -(1 - slack / std::sqrt(1 - minus_q)) : minus_q / 2;
-    // Of a small q without roots and quotients: 1 / sqrt(1 + q) is at least 1 - q/2, and 1 / (1 + q) at least 1 - q.
+    // For a small q, without roots and quotients: 1 / sqrt(1 + q) is at least 1 - q/2, and 1 / (1 + q) at least 1 - q.
     const bool small = q < 0x1p-10;
     const double near = small ? q * (1 - q) / 2 : q > 0.125 ? 1 - up / std::sqrt(1 + q) : q / (2 * (1 + q));
     const double bottom = small ? 1 - q / 2 : 1 / std::sqrt(1 + q);
@@ -96,7 +97,8 @@ void QuickRow::make_rule() {
   if (!b.joint || b.cv >= 1 || most_.cv >= 1) {
     // Where cv is close to 1 nobody knows here which of both the whole takes.
     const bool unsure = b.joint && b.cv < 1;
-    // Where no element is farther from the mean than that may be off, both ends are those of the larger root: D scale away, or more.
+    // Where no element is farther from the mean than the mean's error, both ends are those of the larger root: D scale
+    // away, or more.
     if (!unsure && !is_raised_ && std::sqrt(m_.n * (r_.variance + r_.variance_error)) * up <= b.dm * slack) {
       std::ranges::fill(rule_.constant, constant_of((b.dm + error) * scale));
       std::ranges::fill(rule_.proportional, proportional_of(0, own));

@@ -1,4 +1,4 @@
-// What QuickRow says of rows of few elements, many at a time: section 7 of docs/layer-norm.md.
+// QuickRow's part for rows of few elements, many at a time: section 7 of docs/layer-norm.md.
 #include <algorithm>
 #include <cmath>
 
@@ -72,7 +72,7 @@ std::optional<ShortRule> QuickRow::short_rule() const {
   return rule;
 }
 
-// As if the rows were the elements of one: nothing is left of any x.
+// Judges the rows as if they were the elements of one row: t is 0 in each.
 bool QuickRow::accept_singles(std::span<const double> got, Index rows, std::uint8_t* accepted) const {
   std::vector<double> x = LentRows::take(got.size()), gamma = LentRows::take(got.size()),
                       beta = LentRows::take(got.size());

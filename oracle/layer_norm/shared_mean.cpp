@@ -8,16 +8,17 @@
 namespace attest::oracle::layer_norm {
 namespace {
 
-constexpr std::size_t most_asked = 24;  // of a row that are asked
-constexpr int most_ranges = 256;        // of delta, before a row is left alone
+constexpr std::size_t most_asked = 24;  // elements of a row that are asked
+constexpr int most_ranges = 256;        // ranges of delta, before a row is left alone
 constexpr int most_halvings = 48;
 
-// What the mean may be off by.
+// The interval of the mean's error.
 struct Deltas {
   Wide lo, hi;
 };
 
-// The statistics of a row whose mean is off by one of `deltas`: a variance of two passes is then off by its square, and cv and av.
+// Returns the statistics of a row whose mean is off by one of `deltas`: a variance of two passes is then off by the
+// square of that, and by cv and av.
 RowBounds with_mean(const Numbers& m, const Statistics& row, const Deltas& deltas) {
   const Wide centre = (deltas.lo + deltas.hi) / 2;
   const Wide far = std::max(deltas.lo * deltas.lo, deltas.hi * deltas.hi);

@@ -21,9 +21,9 @@ ATTEST_LANE_FN L column_of(const double* rows, Index n, Index j) {
 template <class L>
 struct ShortReference {
   L magnitudes = L(0), largest = L(0), grid = L(lane_infinity);
-  L mean = L(0), mean_error = L(0), off_mean = L(0);  // the latter with what double leaves out of the mean
-  L variance, variance_error, whole, scale, inverse;  // of epsilon, too; and the square of the scale
-  L mean_rest = L(0), scale_rest = L(0);              // of two doubles, the second
+  L mean = L(0), mean_error = L(0), off_mean = L(0);  // off_mean adds the second double of the mean
+  L variance, variance_error, whole, scale, inverse;  // `whole` adds epsilon; `inverse` is the square of the scale
+  L mean_rest = L(0), scale_rest = L(0);              // the second of two doubles
 };
 
 // x / n, and what the quotient leaves of x + rest: of a small integer n products with halves are exact.
@@ -118,7 +118,8 @@ ATTEST_LANE_FN L least_of_welford(const ShortRule& rule, const L& magnitudes, co
   return rule.weighted ? last : min(last, deviation * (rule.hull_growing * slack));
 }
 
-// What a sum of |x| may lose at least: the k largest come to no less than the largest and k - 1 equal ones.
+// Returns a lower bound of the loss of a sum of |x|: the k largest come to no less than the largest and k - 1 equal
+// ones.
 template <class L>
 ATTEST_LANE_FN L least_lost(const ShortRule& rule, const ShortReference<L>& r) {
   const L exact = r.grid * rule.exact, each = (r.magnitudes - r.largest) * (slack / static_cast<double>(rule.n - 1));
@@ -132,7 +133,7 @@ ATTEST_LANE_FN L least_lost(const ShortRule& rule, const ShortReference<L>& r) {
          (rule.u * slack);
 }
 
-// Whether no element of a row is undetermined, by the most that its statistics may be off by: of RMSNorm and two passes.
+// Whether no element of a row of RMSNorm or of two passes is undetermined, by the largest errors of its statistics.
 template <class L>
 ATTEST_LANE_FN typename L::Bits surely_determined(const ShortRule& rule, const ShortReference<L>& r) {
   const double n = static_cast<double>(rule.n), cv = rule.cv * (short_up * short_up),
@@ -157,7 +158,7 @@ struct ShortRadius {
   L constant_in_two[2], proportional_in_two[2];  // where out is in f64: beside a reference in two doubles
 };
 
-// Of one delta that the mean may be off by, or of the whole box: QuickRow::make_rule() says why.
+// Returns the radius for one error delta of the mean, or for the whole box; QuickRow::make_rule() derives it.
 template <class L>
 ATTEST_LANE_FN ShortRadius<L> radius_of(const ShortRule& rule, const ShortReference<L>& r) {
   const double kept = 1 - rule.relative;
@@ -240,7 +241,7 @@ void RowLoops<L>::accept_short(const ShortRule& rule, const double* x, const dou
               out = column_of<L>(got + r * rule.n, rule.n, j), off = abs(out - y);
       const L of_t = max(radius.constant[0] * size + abs(p) * radius.proportional[0],
                          radius.constant[1] * size + abs(p) * radius.proportional[1]);
-      // As accept(): first by half the gap below, then by all.
+      // Compares as accept() does: first by half the gap below, then by the whole radius.
       const double largest_error = rule.largest_beta_error + (g < 0 ? -g : g) * rule.gamma_error;
       unsigned inside = bits_of((off <= min(finite, of_t + (lesser_half_gap(out, half, least_half) - largest_error))) &
                                 (abs(out) <= largest_out));

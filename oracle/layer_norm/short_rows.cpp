@@ -71,7 +71,7 @@ void LayerNormOracle::look_at_short_rows(ShortRows& block, QuickRow& quick, Inde
   if (block.rule) {
     accept_short(*block.rule, block.x.data(), block.got.data(), block.rows, block.held.data(), block.narrow.data());
   } else {
-    // None is off by more, nor less bounded, than the one of the largest number.
+    // No row has a larger error or is less bounded than the one of the largest number.
     const std::span x = std::span(block.x).first(static_cast<std::size_t>(count));
     if (!std::isfinite(row_sums(x.data(), count, 0).magnitudes)) return;
     const auto largest = std::ranges::max_element(x, {}, [](double value) { return std::fabs(value); });

@@ -8,7 +8,8 @@
 
 namespace attest::oracle::layer_norm {
 
-// Consecutive rows of few elements, and which of them are inside, determined, and their sums as they must be. What a row has in common costs as much of one element as of a hundred, so that many rows are looked at together.
+// Consecutive rows of few elements: which of them are inside and determined, and whether their sums are right. The
+// fixed cost of a row is the same for one element as for a hundred, so that many rows are looked at together.
 struct ShortRows {
   static constexpr Index most = 2048;  // elements, in whole lanes of rows
   ShortRows();
@@ -17,8 +18,8 @@ struct ShortRows {
   ShortRows& operator=(const ShortRows&) = delete;
 
   bool speaks = false;
-  std::optional<ShortRule> rule;  // of rows of one element under LayerNorm none
-  Index first = 0, rows = 0;      // of this block
+  std::optional<ShortRule> rule;  // none for rows of one element under LayerNorm
+  Index first = 0, rows = 0;      // the rows of this block
   std::vector<double> x, residual, stored, got;
   // A bit for each: whether all of it is inside; surely not wide; one element that may be, and is, no number.
   std::array<std::uint8_t, most / lane_count> held, narrow, open;

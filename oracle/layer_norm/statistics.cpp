@@ -12,9 +12,10 @@
 namespace attest::oracle::layer_norm {
 namespace {
 
-// What refer() makes is off by less, relative to the row's range, unless it is exact; the variance, to itself.
+// The error of refer(), at most: relative to the row's range for the mean, unless it is exact, and to itself for the
+// variance.
 constexpr double reference = 0x1p-60;
-// What double rounds off a bound on the variance, which may leave next to nothing of it: relative.
+// The rounding error of double on a bound of the variance, which may be next to nothing: relative.
 constexpr Wide up = 1 + 0x1p-50L;
 
 // A sum that keeps what its additions round off.
@@ -39,7 +40,8 @@ double power_below(double x) {
   return power_of_normal(x);
 }
 
-// What the sum over any tree of at most `additions` levels may be off by, if it is a number: section 2. `w` descending.
+// Returns the largest error of a sum over any tree of at most `additions` levels, where the sum is a number: section 2.
+// `w` descending.
 Wide sum_error(const std::vector<double>& w, double additions, double u, const Unit& s, double grid) {
   const double growing = 1 + compounded(additions, u);
   const double rounded = 1 + (static_cast<double>(w.size()) + 2) * 0x1p-52;  // prefixes are, themselves
@@ -53,7 +55,7 @@ Wide sum_error(const std::vector<double>& w, double additions, double u, const U
   }
   if (!(std::min(prefix * growing * rounded, s.overflow) > exact_below)) return 0;
   Wide total = prefix;
-  if (prefix == infinity) total = std::accumulate(w.begin(), w.end(), Wide{0});  // of f64
+  if (prefix == infinity) total = std::accumulate(w.begin(), w.end(), Wide{0});  // float64 alone reaches it
   return std::min(comb, static_cast<Wide>(compounded(additions, u)) * total) * (1 + 0x1p-44L);
 }
 
@@ -91,7 +93,7 @@ double common_grid(std::span<const double> x) {
     const auto bits = std::bit_cast<std::uint64_t>(std::fabs(value));
     constexpr std::uint64_t fraction = 0xfffffffffffff;
     if (bits == 0 || !std::isfinite(value)) continue;
-    // What is left without the lowest bit of the fraction; a power of two has none.
+    // The number without the lowest bit of its fraction; a power of two has none.
     const double rest = bits & fraction ? std::bit_cast<double>(bits & (bits - 1)) : 0;
     grid = std::min(grid, std::fabs(value) - rest);
   }
@@ -152,7 +154,7 @@ void Statistics::refer(const Numbers& m) {
     magnitudes_.push_back(std::fabs(x));
   }
   largest = std::max(std::fabs(least_x), std::fabs(most_x));
-  range = static_cast<Wide>(most_x) - least_x;  // of f64 it may be past the range of double
+  range = static_cast<Wide>(most_x) - least_x;  // in float64 it may be past the range of double
   mean_abs = static_cast<double>(abs_sum.value() / n);
   d.resize(x_.size());
   Wide pivot = 0, offset = 0;
@@ -181,7 +183,7 @@ void Statistics::refer(const Numbers& m) {
   variance = squares.value() / n;
 }
 
-// Whether nothing is rounded off where x less the pivot are added up to `about`, and that is divided by n. Beside a gamma near the
+// Whether the addition of x less the pivot up to `about`, and its division by n, round nothing. Beside a gamma near the
 // end of the range an error of 2^-60 is large.
 bool Statistics::is_exact_mean(Wide about) const {
   const auto n = static_cast<std::uint64_t>(x_.size());
@@ -240,7 +242,7 @@ void Statistics::bound_corrected(const Numbers& m) {
   const Wide v = variance, es = m.statistics.eta;
   const Wide around = std::sqrt(v) + dm;  // at least the mean of |x - m|
   const Wide left = (compounded(m.additions + 2, m.u) + m.count) * (1 + cv) * (around + ed) + ed + 3 * es +
-                    (m.flush ? 3 * es : 0);  // of that mean
+                    (m.flush ? 3 * es : 0);  // error of that mean
   const Wide squares = 2 * dm * left + square(left), rounding = 2 * us * square(dm + left) + es * (m.flush ? 2 : 1);
   const Wide off =
       (both(compounded(m.additions + 3, m.u), m.count) * (v + square(dm)) + reference * v + squares + rounding + av) *

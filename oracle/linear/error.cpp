@@ -10,7 +10,7 @@
 namespace attest::oracle {
 namespace {
 
-// What one row of a factor says of every sum that it takes part in.
+// The facts that one row of a factor contributes to every sum that it takes part in.
 struct RowFacts {
   Index nonzero = 0;
   int last = 1 << 20;
@@ -41,7 +41,7 @@ std::vector<RowFacts> facts_of(const Matrix& matrix) {
   return all;
 }
 
-// Of a sum in which one factor has few elements: term by term.
+// Sums up the terms of a sum in which one factor has few elements, one by one.
 void look_closely(const SumRule& rule, const RowFacts& sparse, const double* x, const double* w, Terms& terms) {
   terms.count = 0;
   terms.last_bit = 1 << 20;
@@ -214,7 +214,8 @@ Matrix large_ones(const Matrix& matrix, double smallest) {
   return large;
 }
 
-// Of every sum, what terms come to of which a factor may be flushed, each once; no rows if there are none.
+// Returns for every sum the total of the terms that a flushed factor may remove, each counted once; no rows if there
+// are none.
 Matrix flushed_terms(const Matrix& x, const Matrix& w, double smallest) {
   if (smallest == 0) return {};
   const Matrix small_x = small_ones(x, smallest), small_w = small_ones(w, smallest);

@@ -9,17 +9,17 @@
 
 namespace attest::oracle {
 
-// How a contract lets a product of two matrices be summed.
+// The rule by which a contract lets a product of two matrices be summed.
 struct SumRule {
   SumRule() = default;
-  // Of factors of these two formats.
+  // Makes the rule for factors of these two formats.
   SumRule(const mha::Contract& contract, Format left, Format right);
 
   Format accumulator = Format::f32;
   double kappa = 1;
   std::optional<mha::Chain> chain;
   Format left = Format::f32, right = Format::f32;
-  BlockSums blocks;     // of tensor cores, if any
+  BlockSums blocks;     // the blocks of tensor cores, if any
   int exact_bits = 24;  // a sum of so many is exact
   bool flush = false;
   double smallest_input = 0;  // smaller ones may be flushed as they are read
@@ -33,36 +33,38 @@ struct SumRule {
   [[nodiscard]] bool products_round() const noexcept {
     return precision(left) + precision(right) > precision(accumulator);
   }
-  // Upper bounds for every sum of so many terms, the bias included: what it may be off by relative to A, and beside that where
-  // no factor is larger than `largest`.
+  // Upper bounds for every sum of so many terms, the bias included: its error relative to A, and its absolute error
+  // beside that where no factor is larger than `largest`.
   [[nodiscard]] double most_relative(double terms) const noexcept;
   [[nodiscard]] double most_absolute(double terms, double largest) const noexcept;
-  // Whether sums are others than additions of products rounded one by one, or inputs may be other numbers than they are.
+  // Whether sums differ from additions of products rounded one by one, or inputs may be read as other numbers than they
+  // are.
   [[nodiscard]] bool unusual() const noexcept { return blocks.any() || flush || narrowed > 0; }
-  // How many of the two factors the accumulator's format does not hold: these may be rounded to it first.
+  // The number of factors that the accumulator's format does not hold: they may be rounded to it first.
   [[nodiscard]] int wide_factors() const noexcept;
 };
 
-// What is known of the terms of one sum, zeros left out.
+// The facts of the terms of one sum, zeros left out.
 struct Terms {
-  Index products = 0;      // of how many the chain speaks
-  double count = 0;        // of terms, a bias included; or more
+  Index products = 0;      // products that the chain counts
+  double count = 0;        // terms, a bias included; or more
   bool biased = false;     // one of them is a bias
-  int last_bit = 1 << 20;  // of any term, or lower
+  int last_bit = 1 << 20;  // the last bit of any term, or lower
   bool rounded = false;    // a product may not fit the accumulator
   double magnitude = 0;    // the sum of |terms|, at least
   double factors = 0;      // the sum of |factors|, at least
-  double largest = 0;      // of either factor, the two added up
-  double flushed = 0;      // what terms of inputs come to that may be flushed, at least
+  double largest = 0;      // the largest magnitudes of both factors, added up
+  double flushed = 0;      // the total of the terms of inputs that may be flushed, at least
 };
 
-// What sums of up to so many terms may be off by.
+// The errors of sums of up to so many terms.
 class SumErrors {
  public:
   SumErrors(const SumRule& rule, Index most_terms);
-  // How far the computed sum may lie from the exact one, whatever the order: g of docs/mha.md, section 1. 0 where nothing rounds.
+  // Returns how far the computed sum may lie from the exact one, whatever the order: g of docs/mha.md, section 1. 0
+  // where nothing rounds.
   [[nodiscard]] double operator()(const Terms& terms) const;
-  // Tells if some partial sum, or a factor as it is rounded, may overflow.
+  // Whether some partial sum, or a factor as it is rounded, may overflow.
   [[nodiscard]] bool overflows(const Terms& terms) const;
 
  private:
@@ -74,7 +76,7 @@ class SumErrors {
   SumRule rule_;
   int wide_;
   std::vector<double> relative_;         // by the number of roundings that a term passes through
-  double of_wide_ = 0, of_operand_ = 0;  // what rounding factors alone makes of a term
+  double of_wide_ = 0, of_operand_ = 0;  // change of a term by the rounding of its factors alone
 };
 
 // x w^T + bias with its errors. `bias` may be null.

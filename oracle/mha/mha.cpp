@@ -32,7 +32,7 @@ Verdict MhaOracle::judge_way(std::size_t n, const Tensor& out, QuickBlock* quick
   const attest_tensor view = out.view();
   Counts counts;
   bool all_wide = quick == nullptr || !quick->proves_not_wide();
-  std::vector<RowIndex> accepted;  // whose enclosures nobody computed: {b, e, i}
+  std::vector<RowIndex> accepted;  // elements without a computed enclosure: {b, e, i}
   const auto judge = [&](Index b, Index i, Index e) -> std::optional<Evidence> {
     const Enclosure at = enclosure(n, b, i, e);
     const double got = attest_load(&view, b, i, e, 0);

@@ -13,31 +13,33 @@
 
 namespace attest::oracle {
 
-// What a block may return under its contract (docs/mha.md). Where the contract permits several ways, a call goes one of them, and
-// an output is at fault only if every way has an element outside.
+// The judge of a block under its contract (docs/mha.md). Where the contract permits several ways, a call goes one of
+// them, and an output is at fault only if every way has an element outside.
 class MhaOracle {
  public:
-  // Keeps references to both. `judged`: how many rows of out, of [b, token], are judged, spread evenly, and of q and heads where they are
-  // given; 0: all.
+  // Keeps references to both. `judged` is the number of rows of out, [b, token], that are judged, spread evenly, and of
+  // q and heads where they are given; 0 judges all.
   MhaOracle(const mha::Contract& contract, const mha::Call& call, Index judged = 0);
 
-  // Judges every element in the order of their indices [b, token, element]. Fails with the first element outside of the first way
-  // if every way has one; else as the first way has it that has none: pass, or vacuous as AttentionOracle::judge() says.
+  // Judges every element in the order of their indices [b, token, element]. Fails with the first element outside of the
+  // first way if every way has one. Otherwise the verdict is that of the first way that has none: pass, or vacuous as
+  // AttentionOracle::judge() says.
   Verdict judge(const Tensor& out);
-  // The same by the full formulas for every element.
+  // Judges every element by the full formulas.
   Verdict judge_slowly(const Tensor& out);
 
-  // Judges each stage that the call asked for and `out` by its own bound, given what the block gave of the stages before (docs/mha.md,
-  // section 10). Fails with the first element of the first stage outside, of the first way, if every way has one.
+  // Judges each stage that the call asked for and `out` by its own bound, given the block's own results of the stages
+  // before (docs/mha.md, section 10). Fails with the first element of the first stage outside, of the first way, if
+  // every way has one.
   Verdict judge_stages(const Tensor& out);
   // Every element that judge_stages() judges, in that order, of the first way that has none outside, else of the first.
   void walk_stages(const Tensor& out, const BlockStages::Visit& visit);
 
   [[nodiscard]] std::size_t ways() const noexcept { return names_.size(); }
   const Way& way(std::size_t n);
-  // Which way the last judgement's verdict is of: the first if every way has an element outside.
+  // The way of the last judgement's verdict: the first if every way has an element outside.
   [[nodiscard]] std::size_t judged_way() const noexcept { return judged_way_; }
-  // What the call's stages may be; it must not outlive this object.
+  // Returns the judge of the call's stages under way n; it must not outlive this object.
   std::unique_ptr<BlockStages> stages(std::size_t n);
   Enclosure enclosure(std::size_t n, Index b, Index i, Index e);
 

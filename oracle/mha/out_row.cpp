@@ -128,7 +128,7 @@ OutRow::Range OutRow::joint(const Way& way, Head& head, const double* weights) {
     Lanes heavy = fill(0);
     for (std::size_t t = 0; t < keys; t += lane_count) heavy += load(&box.hi[t]) * load(&most_[t]);
     const double mean = std::min(most, sum(heavy) / box.lo_sum);
-    // What rounds a weight moves all columns alike; every other error moves one.
+    // The rounding of a weight moves all columns alike; every other error moves one.
     const double shared = growth(bounded(how.shared * (1 + call.numbers.u_final)));
     double apart = 0, whole = 0, ends = 0, g = 0;
     for (std::size_t c = 0; c < d; ++c) {

@@ -14,10 +14,10 @@ class OutRow {
  public:
   // Heads and their columns are evaluated as elements need them.
   void start(const Way::Block& block, Index b, Index i);
-  // Of column c of head h, before it is rounded.
+  // Returns the enclosure of column c of head h, before it is rounded.
   [[nodiscard]] const Enclosure& head(const Way& way, Index h, Index c);
-  // Of element e, before it is rounded to storage. Its hull is that of the attended values, projected.
-  // `numbers`: every head is known to be made of numbers, so that those without a weight need no look.
+  // Returns the enclosure of element e, before it is rounded to storage. Its hull is that of the attended values,
+  // projected. `numbers`: every head is known to be made of numbers, so that those without a weight need no look.
   [[nodiscard]] Enclosure enclosure(const Way::Block& block, const Way& way, Index e, bool numbers = false);
 
  private:
@@ -29,8 +29,8 @@ class OutRow {
     bool evaluated = false;
     std::vector<char> known;  // whether a column is evaluated
     std::vector<Enclosure> columns;
-    std::vector<double> lo, hi;                      // of the concatenated heads, as they enter the projection
-    std::vector<std::vector<Column::Part>> parts;    // of each column
+    std::vector<double> lo, hi;                      // the concatenated heads, as they enter the projection
+    std::vector<std::vector<Column::Part>> parts;    // parts of each column
     std::vector<std::vector<double>> values, radii;  // padded
     std::vector<char> joins;  // whether a column takes part in the second enclosure of a weighted sum
   };
@@ -39,15 +39,15 @@ class OutRow {
   };
   void evaluate_head(const Way& way, Index h);
   void evaluate_column(const Way& way, Index h, Index c);
-  // What the weighted sum of a head's columns may be, since one set of weights serves them all.
+  // Returns the interval of the weighted sum of a head's columns, since one set of weights serves them all.
   Range joint(const Way& way, Head& head, const double* weights);
 
   Index b_ = -1, i_ = -1;
   std::vector<Head> heads_;
-  std::optional<SumErrors> errors_;  // of the last product
+  std::optional<SumErrors> errors_;  // errors of the last product
   const Way* errors_of_ = nullptr;
   Column column_;
-  std::vector<double> above_, below_, most_;  // of values weighted by a row of w_out
+  std::vector<double> above_, below_, most_;  // values weighted by a row of w_out
 };
 
 }  // namespace attest::oracle

@@ -11,7 +11,8 @@
 namespace attest::oracle {
 namespace {
 
-// The least last bit of an element that is not 0, or a large number; very low if one is not finite. May stop below `enough`.
+// Returns the least last bit of an element that is not 0, or a large number; very low if one is not finite. May stop
+// below `enough`.
 int least_bit(const double* values, Index count, int least, int enough) {
   if (least < enough) return least;
   bool unusual = false;  // subnormal, or no number
@@ -124,7 +125,7 @@ Tensor Points::project(Projection& to, const Matrix& x, double x_norm, int x_las
         rule.smallest_factor * (std::sqrt(terms) * (x_norm + w_norm) + largest_bias + terms * rule.smallest_factor);
   const bool exact = last >= min_exponent(gemm) && aligned <= std::ldexp(1.0, last + rule.exact_bits) && last < 1000 &&
                      rule.narrowed == 0 && rule.wide_factors() == 0;
-  // What terms of inputs come to that may be flushed, by norms.
+  // The total of the terms of inputs that may be flushed, by norms.
   const double smallest = std::exchange(rule.smallest_input, 0);
   const double flushed = smallest > 0 ? 2 * (small_norm(x, smallest) * w_norm + x_norm * small_norm(w, smallest)) +
                                             std::min(largest_bias, smallest)
@@ -138,8 +139,8 @@ Tensor Points::project(Projection& to, const Matrix& x, double x_norm, int x_las
     to.error = compounded(terms, block_.contract.attention.arithmetic.kappa * unit_roundoff(gemm)) * magnitude +
                terms * 2 * half_smallest_subnormal(gemm);
 
-  // Another choice lies no further than twice the error of the sum and its roundings; in a narrow format most choices round to
-  // the same number.
+  // Another choice lies no further than twice the error of the sum and its roundings; in a narrow format most choices
+  // round to the same number.
   const bool narrow = projected_ == mha::Projected::rounded && precision(block_.storage) < precision(Format::f32);
   const bool counts = narrow && to.error != 0;
   Tensor points = tensor_for(to.sums, to.tokens, to.heads);

@@ -7,22 +7,22 @@
 
 namespace attest::oracle {
 
-// How round_sums() rounds to a format.
+// Returns the rule by which round_sums() rounds to a format.
 products::RoundRule round_rule(Format format) noexcept;
 
-// One choice of q, k and v among those that projections may give, in numbers of float64, and how far others may lie from it.
+// One choice of q, k and v that projections may give, in numbers of float64, and how far others may lie from it.
 class Points {
  public:
   Points(const Way::Block& block, mha::Projected projected);
 
-  // Of a matrix: the largest Euclidean norm of a row; NaN if an element is.
+  // The largest Euclidean norm of a row of each matrix; NaN if an element is.
   struct Norms {
     double x, memory, w_q, w_k, w_v, w_out;
   };
   [[nodiscard]] const Norms& norms() const noexcept { return norms_; }
 
-  // Of the points of one projection, the largest norm of a head's row and the largest magnitude, and how far from a row of
-  // points those of another choice may lie.
+  // The largest norm of a head's row and the largest magnitude among the points of one projection, and how far from a
+  // row of points those of another choice may lie.
   struct Extent {
     double norm = 0, largest = 0, off = 0;
   };

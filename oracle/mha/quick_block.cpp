@@ -73,7 +73,7 @@ void QuickBlock::average_heads() {
   const bool wide_heads = precision(heads_format_) >= precision(Format::f32);
   const mha::Chain any{few_bias_columns, 0, 1};
   const double depth = std::min<double>(few_bias_columns, block_.contract.gemm_chain.value_or(any).depth(width));
-  const bool in_blocks = way_->out_rule().blocks.any();  // which may lose less than a rounding each
+  const bool in_blocks = way_->out_rule().blocks.any();  // a block may lose less than a rounding for each addition
   const double of_sum = wide_heads && !in_blocks ? depth * unit_roundoff(block_.contract.gemm) * slack_of_sums : 0;
   std::vector<RowIndex> some;
   const products::RoundRule rule = round_rule(heads_rounded_ ? heads_format_ : Format::f64);
@@ -147,8 +147,8 @@ void QuickBlock::judge(const Tensor& out) {
 }
 
 void QuickBlock::prove_not_wide() {
-  // What is cheap first; then the full formulas, with intervals that hold those of the projections. An element mostly speaks for
-  // all others.
+  // The cheap proofs come first; then the full formulas, with intervals that hold those of the projections. One element
+  // mostly proves it for all others.
   for (const bool first : {true, false})
     for (const bool surely : {false, true})
       if (!not_wide_) not_wide_ = proves_not_wide_by(surely, first);
@@ -208,8 +208,8 @@ QuickBlock::HeadReach QuickBlock::head_reach(Index row, Index h) const {
                        m.rescalings(keys, static_cast<double>(call_->keys), keys),
                        m.merged_a2(keys)};
   if (!(most.d < 100)) return {infinity, infinity};
-  // Weights are those of the points times e^-2d to e^2d at most, and a mean moves by less than that times how far values lie from
-  // it, which may themselves be off.
+  // Weights are those of the points times e^-2d to e^2d at most, and a mean moves by less than that times how far
+  // values lie from it, which may themselves be off.
   const double relative = growth_most(2 * most.d);
   return {relative,
           (2 * relative + 2) * points_->v().off + 1e-40 * values + largest_reach(*call_, most.numbers(m), values)};
@@ -223,7 +223,7 @@ bool QuickBlock::leaves_out(Index row, Index e) const {
   double reach = 0, magnitude = std::fabs(bias), above = 0, below = 0, largest = 0, terms = 4;
   SumRule rule = way_->out_rule();
   double flushed = std::fabs(bias) < rule.smallest_input ? std::fabs(bias) : 0;
-  const double lost = way_->flushes() ? 2 * smallest_normal(heads_format_) : 0;  // of a head that is flushed
+  const double lost = way_->flushes() ? 2 * smallest_normal(heads_format_) : 0;  // loss of a flushed head
   for (Index h = 0; h < call.heads; ++h) {
     const HeadReach of_head = head_reach(row, h);
     if (of_head.absolute == infinity) return false;
@@ -279,7 +279,8 @@ void QuickBlock::accept_row(Index row, const attest_tensor& out) {
     const double bias = block_.b_out[static_cast<std::size_t>(e)];
     const std::vector<Index>& columns = sparse_[static_cast<std::size_t>(e)];
     double lo = 0, hi = 0;
-    // Products of rounded heads are exact in double, and often so are sums of few of them: then an end that is a tie stays one.
+    // Products of rounded heads are exact in double, and so are many sums of few of them: an end that is a tie then
+    // stays one.
     bool exact = heads_rounded_ && !columns.empty();
     const auto add = [&exact](double& sum, double term) {
       const double next = sum + term, part = next - sum;

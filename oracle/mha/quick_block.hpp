@@ -11,8 +11,8 @@
 
 namespace attest::oracle {
 
-// Accepts what a smaller and cheaper interval inside the enclosure of one way already holds: that of one choice of q, k and v among
-// those that projections may give (docs/mha.md, "Levels"). It never rejects.
+// Accepts elements that lie in a smaller and cheaper interval inside the enclosure of one way: that of one choice of q,
+// k and v among those that projections may give (docs/mha.md, "Levels"). It never rejects.
 class QuickBlock {
  public:
   QuickBlock(const Way::Block& block, mha::Projected projected, bool heads_rounded);
@@ -24,7 +24,7 @@ class QuickBlock {
   [[nodiscard]] bool accepts(Index row, Index e) const noexcept {
     return accepted_[static_cast<std::size_t>(row * width_ + e)] != 0;
   }
-  // The same for an element that was not accepted, by the full formulas at those points.
+  // Whether an element that was not accepted lies in the interval of the full formulas at those points.
   bool accepts_closely(Index b, Index i, Index e, const Rounding& round, double got);
   // Whether some accepted element is proven to have an enclosure that leaves out part of its hull.
   [[nodiscard]] bool proves_not_wide() const noexcept { return not_wide_; }
@@ -33,8 +33,8 @@ class QuickBlock {
   [[nodiscard]] bool sums_are_small() const;
   void average_heads();
   void accept_row(Index row, const attest_tensor& out);
-  // At least how far a head's enclosures reach beside the means of its points: `relative` of how far a column's values lie from its
-  // mean, and `absolute`.
+  // Lower bounds of how far a head's enclosures reach beside the means of its points: `relative`, times the distance of
+  // a column's values from its mean, plus `absolute`.
   struct HeadReach {
     double relative, absolute;
   };
@@ -50,17 +50,17 @@ class QuickBlock {
   bool heads_rounded_;
   Index width_;
   std::optional<Points> points_;
-  std::optional<Way> way_;      // of these points
-  const Call* call_ = nullptr;  // of the heads' attention at these points
+  std::optional<Way> way_;      // the way at these points
+  const Call* call_ = nullptr;  // the heads' attention at these points
   Format heads_format_;
   bool usable_ = false, not_wide_ = false;
   std::vector<Quick::Most> most_;  // per row and head
 
   Matrix heads_, margin_, low_,
-      high_;                 // of [row][column]: o, what its enclosure surely has beside it, and ends of that
-  std::vector<char> known_;  // per row and head
+      high_;                                // [row][column]: o, the least margin of its enclosure, and the ends of that
+  std::vector<char> known_;                 // per row and head
   std::vector<std::vector<Index>> sparse_;  // columns of a row of w_out that are not 0, where they are few
-  Matrix sums_, margins_;                   // of rows of w_out over heads_ and margin_
+  Matrix sums_, margins_;                   // rows of w_out times heads_ and margin_
   std::vector<char> accepted_;
   OutRow row_;
   Index row_of_ = -1;

@@ -40,7 +40,7 @@ Format left_by(Format storage, WayName name) {
   return name.projected == mha::Projected::unrounded ? wide_of(storage) : storage;
 }
 
-// That of q, k and v as given, or else of whatever projections may leave.
+// Returns the way of q, k and v as given, or else as the projections may leave them.
 Way way_from(const Way::Block& block, const Way& way, WayName name) {
   const mha::Call::Stages& given = block.call.stages;
   const Format left = left_by(block.storage, name);

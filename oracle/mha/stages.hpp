@@ -18,18 +18,20 @@ inline constexpr std::array block_stages{BlockStage::q, BlockStage::k, BlockStag
                                          BlockStage::out};
 std::string_view name(BlockStage stage) noexcept;
 
-// What each stage of one way may be, given what the call holds of the stages before (docs/mha.md, section 10). Those that it does
-// not hold are intervals.
+// The enclosures of each stage of one way, given the stages before that the call holds (docs/mha.md, section 10).
+// Stages that it does not hold are intervals.
 class BlockStages {
  public:
-  // Keeps references to the first two and to `rows`, b * l + i: those of q, heads and out that walk() goes over, ascending.
+  // Keeps references to the first two and to `rows`, b * l + i: the rows of q, heads and out that walk() goes over,
+  // ascending.
   BlockStages(const Way::Block& block, const Way& way, WayName name, const std::vector<Index>& rows);
 
-  // Before it is rounded: q [b,heads,l,head_dim], k and v [b,kv_heads,m,head_dim], heads [b,l,q_width], out [b,l,e].
+  // Returns the enclosure of an element before it is rounded: q [b,heads,l,head_dim], k and v [b,kv_heads,m,head_dim],
+  // heads [b,l,q_width], out [b,l,e].
   [[nodiscard]] Enclosure enclosure(BlockStage stage, const std::array<std::int64_t, 4>& index);
-  // How a stage is rounded on its way into a tensor.
+  // Returns how a stage is rounded on its way into a tensor.
   [[nodiscard]] Rounding rounding(BlockStage stage, DType tensor) const noexcept;
-  // What the call holds of a stage; absent of out.
+  // Returns the tensor that the call holds of a stage; absent for out.
   [[nodiscard]] const attest_tensor& given(BlockStage stage) const noexcept;
   struct Visited {
     BlockStage stage;
@@ -56,7 +58,7 @@ class BlockStages {
   const std::vector<Index>& rows_;
   WayName name_;
   Format wide_, left_;
-  Way from_;  // of q, k and v as given
+  Way from_;  // the way of q, k and v as given
   bool heads_given_;
   std::optional<Projected> out_of_heads_;
   OutRow row_;

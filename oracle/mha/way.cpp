@@ -31,7 +31,7 @@ Interval stored(mha::Projected how, Format storage, bool flush, double value, do
 
 Interval rounded_ends(Format format, bool flush, Interval ends) {
   Interval rounded{round_to(format, ends.lo), round_to(format, ends.hi)};
-  const double tiny = flush ? smallest_normal(format) : 0;  // what rounds to less may be 0
+  const double tiny = flush ? smallest_normal(format) : 0;  // a result that rounds to less may be 0
   if (rounded.lo > 0 && rounded.lo <= tiny) rounded.lo = 0;
   if (rounded.hi < 0 && rounded.hi >= -tiny) rounded.hi = 0;
   return rounded;

@@ -10,11 +10,11 @@
 
 namespace attest::oracle {
 
-// One of the ways in which a contract lets a block go: how projections leave their products, and whether the concatenated heads
-// are rounded. Holds what the heads' attention is then asked: every q, k and v as an interval.
+// One of the ways in which a contract lets a block go: how projections leave their products, and whether the
+// concatenated heads are rounded. It holds the call of the heads' attention: every q, k and v as an interval.
 class Way {
  public:
-  // What every way shares.
+  // The parts that every way shares.
   struct Block {
     Block(const mha::Contract& contract, const mha::Call& call);
     const mha::Contract& contract;
@@ -26,9 +26,9 @@ class Way {
   };
 
   Way(const Block& block, mha::Projected projected, bool heads_rounded);
-  // Of one choice of q, k and v within what projections may give. Its enclosures lie inside those of all choices.
+  // Takes one choice of q, k and v that projections may give. Its enclosures lie inside those of all choices.
   Way(const Block& block, mha::Projected projected, bool heads_rounded, attest::Inputs points);
-  // Of any choice of q, k and v within these intervals.
+  // Takes any choice of q, k and v within these intervals.
   Way(const Block& block, mha::Projected projected, bool heads_rounded, attest::Inputs centres, Radii radii);
   Way(const Way&) = delete;
   Way& operator=(const Way&) = delete;
@@ -38,7 +38,7 @@ class Way {
   // The intervals themselves: centres and radii of f64, one way or the other absent where all are 0.
   [[nodiscard]] const attest::Inputs& centres() const noexcept { return inputs_; }
   [[nodiscard]] const Radii& radii() const noexcept { return radii_; }
-  // Of the output projection.
+  // The rule of the output projection.
   [[nodiscard]] const SumRule& out_rule() const noexcept { return out_rule_; }
   [[nodiscard]] bool separate() const noexcept { return projected_ == mha::Projected::separate; }
   [[nodiscard]] bool heads_rounded() const noexcept { return heads_rounded_; }
@@ -62,13 +62,13 @@ class Way {
 struct Interval {
   double lo, hi;
 };
-// What is known of the result of a product of matrices once it is stored.
+// Returns the interval of the result of a product of matrices once it is stored.
 Interval stored(mha::Projected how, Format storage, bool flush, double value, double error, double bias);
-// Ends rounded to a format; with `flush`, what rounds to less than its smallest normal number may be 0.
+// Returns the ends rounded to a format; with `flush`, a result of less than its smallest normal number may be 0.
 Interval rounded_ends(Format format, bool flush, Interval ends);
-// Of a number of this size, at least that of the smallest normal one.
+// Returns half an ulp of a number of this size, at least that of the smallest normal one.
 double half_ulp(Format format, double x);
-// A bias of that format added, which may be flushed itself.
+// Returns the interval with a bias of that format added, which may be flushed itself.
 Interval with_bias(Interval ends, Format storage, bool flush, double bias);
 
 // The policy that the heads' attention has then.
