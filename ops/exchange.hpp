@@ -63,7 +63,7 @@ class Exchange {
   // The problem of the call. For a call that was saved elsewhere it has the shape, dtype and options; the values are
   // those of inputs(), not drawn.
   [[nodiscard]] virtual const Problem& problem() const noexcept = 0;
-  // Those that are there, in the order of the call. Outputs are poisoned until something is written there.
+  // The inputs that are there, in the order of the call. Outputs are poisoned until something is written there.
   [[nodiscard]] virtual std::vector<NamedTensor> inputs() const = 0;
   [[nodiscard]] virtual std::vector<NamedTensor> outputs() const = 0;
   // The numbers that the call says besides, by name.

@@ -27,7 +27,7 @@ class Grading {
   // time.
   [[nodiscard]] virtual bool is_paired(const Problem& problem) const = 0;
   [[nodiscard]] virtual bool is_emulated(const Problem& problem) const = 0;
-  // As tests of kernels draw it: values from N(0,1), options at their defaults.
+  // The problem as tests of kernels draw it: values from N(0,1), options at their defaults.
   [[nodiscard]] virtual Problem plain(Problem problem) const = 0;
   // The policy of the plain kernel as a framework runs it on tensors of `type`.
   [[nodiscard]] virtual Policy framework_policy(Format type) const = 0;

@@ -48,7 +48,7 @@ struct Drawing {
 class Domain {
  public:
   virtual ~Domain() = default;
-  // As attest::draw_counted() says. Throws Error(usage) if no problem drawn satisfies the predicates.
+  // The same as attest::draw_counted(). Throws Error(usage) if no problem drawn satisfies the predicates.
   [[nodiscard]] virtual Drawing draw(std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat) const = 0;
   [[nodiscard]] virtual const std::vector<Format>& dtypes() const noexcept = 0;
   // Whether narrow() takes this field.
@@ -129,7 +129,7 @@ class Looked {
 // One thing that a learned predicate may say of a problem: a field of the field table, a relation derived from it, or
 // what its masks and values come to.
 struct Trait {
-  // How it is compared: below or above a number; with a label; as true or false; as a remainder that is 0 or not.
+  // Says how it is compared: below or above a number; with a label; as true or false; as a remainder that is 0 or not.
   enum class Kind : std::uint8_t { number, label, flag, remainder };
   std::string name;  // "lk", "q_layout", "lq<lk", "d%8", "k_align" (bytes to which k's base and rows are aligned)
   Kind kind = Kind::number;
@@ -161,7 +161,7 @@ class Op {
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   // Whether a type is that of its problems, policies or contracts.
   [[nodiscard]] virtual bool owns(const std::type_info& type) const noexcept = 0;
-  // In print order.
+  // The fields in print order.
   [[nodiscard]] virtual std::span<const Field> fields() const = 0;
   [[nodiscard]] const Field* find_field(std::string_view name) const;
   // A problem that says nothing of any field.
@@ -184,8 +184,8 @@ class Op {
   [[nodiscard]] virtual std::vector<NamedPolicy> named_policies() const = 0;
   [[nodiscard]] virtual Format stage(const Policy& policy, std::size_t n) const = 0;
   virtual void set_stage(Policy& policy, std::size_t n, Format format) const = 0;
-  // Those that a kernel may compute in less than was asked for, of which a report says what fits
-  // (engine/effective.hpp).
+  // The stages that a kernel may compute in a narrower format than was asked for; a report names the formats that fit
+  // them (engine/effective.hpp).
   [[nodiscard]] virtual std::vector<std::size_t> narrowable() const { return {}; }
   // The contract with a number that costs as much as a narrower stage, in words: numbers that fit it tell of no
   // precision.
@@ -197,7 +197,7 @@ class Op {
   [[nodiscard]] virtual Index work(const Problem& problem) const = 0;
   // The unit of work(), in the plural.
   [[nodiscard]] virtual std::string_view unit_of_work() const noexcept { return "multiply-adds"; }
-  // In what kernels go over bit by bit, and how that is said: "with 256 keys or more".
+  // Whether rows are so long that kernels go over them bit by bit, and that in words: "with 256 keys or more".
   [[nodiscard]] virtual bool is_long(const Problem& problem) const = 0;
   [[nodiscard]] virtual std::string_view long_in_words() const noexcept = 0;
   [[nodiscard]] virtual const std::vector<FormChoice>& forms(const Problem& problem) const;
@@ -222,13 +222,13 @@ class Op {
   [[nodiscard]] virtual Contract contract(const SubjectInfo& info, const Problem& problem) const = 0;
   // The same of a dtype alone.
   [[nodiscard]] virtual Contract contract(const SubjectInfo& info, Format dtype) const = 0;
-  // With another policy. Throws Error(usage) where that contradicts the contract's numbers.
+  // The contract with another policy. Throws Error(usage) where that contradicts the contract's numbers.
   [[nodiscard]] virtual Contract with_policy(Contract contract, const Policy& policy) const = 0;
   // The contract of a problem beside one that has `given`: that of its own dtype and forms, but for a policy that the
   // user gave.
   [[nodiscard]] virtual Contract contract_beside(const Problem& problem, const SubjectInfo& info,
                                                  const Contract& given) const = 0;
-  // Those of its forms, in SubjectInfo's order.
+  // The contracts of its forms, in SubjectInfo's order.
   [[nodiscard]] virtual std::vector<Contract> form_contracts(const SubjectInfo&) const { return {}; }
   // Why a subject is not to be asked it (core/supports.hpp).
   [[nodiscard]] virtual std::optional<std::string> declined(const Problem& problem, const Supports& supports,
@@ -283,7 +283,7 @@ class Op {
   // The sentences of a subject's documents that bear on a problem and on `promises`, keys of the contract.
   [[nodiscard]] virtual std::vector<Quote> quotes_on(std::span<const Quote> documents, const Problem& problem,
                                                      std::span<const std::string_view> promises) const;
-  // How often each region of each field is drawn, over problems 0..count-1 of `seed` (generators/coverage.hpp).
+  // Counts the draws of each region of each field, over problems 0..count-1 of `seed` (generators/coverage.hpp).
   [[nodiscard]] virtual Coverage coverage(const Domain& domain, std::uint64_t seed, std::uint64_t count) const;
   // Why a problem is none whose output can be bounded, "give rows a size of 1 or more"; nullopt if it is.
   [[nodiscard]] virtual std::optional<std::string> without_elements(const Problem& problem) const;
@@ -329,7 +329,7 @@ class Op {
   // Formats besides the policy, "+bias-f32"; the shape in a few letters.
   [[nodiscard]] virtual std::string further_formats(const Problem&) const { return {}; }
   [[nodiscard]] virtual std::string shape_class(const Problem& problem) const = 0;
-  // In the order in which predicates of equal merit prefer them; those of forms apart.
+  // The traits in the order in which predicates of equal merit prefer them; those of forms apart.
   [[nodiscard]] virtual std::vector<Trait> traits() const = 0;
 
   // ---- explaining
@@ -353,13 +353,13 @@ const Op* find_op(std::string_view name) noexcept;
 // The first that the subject offers. Throws Error(usage) where it offers none.
 const Op& first_op(const SubjectInfo& info);
 
-// Those of all operations, one operation after the other.
+// The laws of all operations, one operation after the other.
 std::span<const Law> all_laws();
 // The position of an operation's law by name. Throws Error(usage) if there is none.
 std::size_t law_named(std::string_view name, const Op& op = *all_ops().front());
 // The first of any operation; laws of one name are of one kind. nullptr if there is none.
 const Law* find_law(std::string_view name);
-// That of an operation. nullptr if there is none.
+// An operation's law by name; nullptr if there is none.
 const Law* find_law(std::string_view name, const Op& op);
 
 // ---- what the field table says of any operation ---------------------------------------------------------------------

@@ -89,13 +89,13 @@ class Probes {
   [[nodiscard]] virtual std::optional<Problem> with_samples(const Problem& problem, Index samples,
                                                             const Supports& supports) const = 0;
   [[nodiscard]] virtual std::optional<Problem> with_threads(const Problem& problem, Index threads) const = 0;
-  // How many samples are tried, ascending.
+  // The numbers of samples that are tried, ascending.
   [[nodiscard]] virtual std::vector<Index> sample_counts() const { return {2, 3, 4, 8, 16, 32, 64}; }
   // The contract's promises about repetition.
   [[nodiscard]] virtual std::optional<Deterministic> deterministic(const Contract& contract) const = 0;
   [[nodiscard]] virtual std::optional<BatchInvariance> batch_invariant(const Contract& contract) const = 0;
 
-  // The contract that the rows come to: what was seen in place of what was promised. As describe has it.
+  // The contract that the rows amount to: it has the observations in place of the promises. describe prints it.
   [[nodiscard]] virtual Contract seen(const Contract& contract, const std::vector<ProbeRow>& rows) const = 0;
   // The most generous reading without what the rows exclude, and with all that they do not: a kernel that computes
   // alike in every call keeps it wherever it keeps the contract.

@@ -118,7 +118,7 @@ Format storage_of(const Problem& problem);
 std::uint64_t seed_of(const Problem& problem);
 // A measure of the operation's work: multiply-adds, or the operation's own unit. Never negative, saturates.
 std::int64_t work_of(const Problem& problem);
-// How the call is said; empty for operations that have one way.
+// The forms in which the call is made; empty for operations that have one form.
 const std::vector<FormChoice>& forms_of(const Problem& problem);
 
 std::string to_text(const Policy& policy);

@@ -97,20 +97,20 @@ class Reading {
   // Elements of rows spread evenly, so that they cost no more than about `most_work`.
   [[nodiscard]] virtual std::vector<Element> elements(const Contract& contract, std::size_t variant,
                                                       Index most_work) const = 0;
-  // As the policy bound says it, of the same rows: fail, pass, or vacuous where nothing is said. A variant that makes
-  // no other call of this one is this call. Numbers of a narrower output format must be of that format, too.
+  // Judges the same rows by the policy bound: fail, pass, or vacuous where nothing is said. A variant that makes no
+  // other call of this one is this call. Numbers of a narrower output format must be numbers of that format, too.
   [[nodiscard]] virtual VerdictKind judge(const Contract& contract, std::size_t variant, Index most_work) const = 0;
   // Nearest first within each group. Those that a call of this kind cannot tell from what was declared may be left out.
   [[nodiscard]] virtual std::vector<Departure> departures(const Contract& declared) const = 0;
   // ---- stages on the way, which some subjects give as outputs
-  // Those that a subject gives, in the order in which they are computed: names of tensors of the call.
+  // The stages that a subject gives, in the order in which they are computed: names of tensors of the call.
   [[nodiscard]] virtual std::vector<std::string_view> stages(const Supports&) const { return {}; }
-  // By what name it is told; and whether what a fault or a departure names as its stage lies behind the stages before
+  // The name of a stage in a report; and whether a fault or a departure with this stage lies behind the stages before
   // it, and no later than it.
   [[nodiscard]] virtual std::string_view stage_name(std::string_view stage) const { return stage; }
   [[nodiscard]] virtual bool lies_within(std::string_view /*fault*/, std::string_view /*stage*/) const { return false; }
-  // Asked in the order of stages(). A tensor for one of them, to be written by this call once more, and what a contract
-  // says of what was. Elements of which nothing is said are left out.
+  // A tensor for one stage, which this call must write once more, and the elements that a contract judges of it. Both
+  // are asked in the order of stages(). Elements without a bound are left out.
   [[nodiscard]] virtual Tensor stage_tensor(std::string_view) const { return {}; }
   [[nodiscard]] virtual std::vector<Element> stage_elements(std::string_view, const Tensor&, const Contract&) const {
     return {};

@@ -28,7 +28,7 @@ class SavedArrays {
   // nullptr if the role is optional, nobody named its array and none has its name. Throws Error(usage) for one that is
   // missing.
   const NamedArray* find(const std::string& role, bool needed);
-  // Those that no role has, but for `ignored`.
+  // The arrays that no role has, but for `ignored`.
   [[nodiscard]] std::vector<std::string> unused(const std::vector<std::string>& ignored) const;
 
  private:
@@ -56,7 +56,7 @@ void require_number_of(Format format, std::string_view stage, double x, const Na
 
 // "x is saved as f32; every value of it is f16, so it is taken as that", of each input that is.
 void note_widened(const std::vector<const NamedArray*>& inputs, Format storage, std::vector<std::string>& notes);
-// That an output is saved in less than the policy's output stage; that arrays of the outputs are judged by nobody.
+// Note that an output is saved in less than the policy's output stage; that arrays of the outputs are judged by nobody.
 void note_narrowed(const NamedArray& out, Format stage, std::vector<std::string>& notes);
 void note_unjudged(const std::vector<std::string>& unused, const std::vector<NamedArray>& inputs,
                    std::vector<std::string>& notes);

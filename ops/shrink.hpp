@@ -20,7 +20,7 @@ using Witness = std::array<Index, 4>;
 // The values that a dimension may have on its way down, as the subject takes it: least, least + unit, ...
 struct Rungs {
   Index least = 1, unit = 1;
-  // How many lie between `least`, which may be -1, and n; one fewer where n is the largest number there is.
+  // The number of rungs between `least`, which may be -1, and n; one fewer where n is the largest number there is.
   [[nodiscard]] Index steps(Index n) const noexcept {
     Index above = 0;
     return (__builtin_sub_overflow(n, least, &above) ? std::numeric_limits<Index>::max() : above) / unit;
@@ -31,7 +31,7 @@ struct Rungs {
   }
 };
 
-// From n down by `unit` to no less than `least`, nor than 1.
+// The rungs from n down by `unit` to no less than `least`, nor than 1.
 inline Rungs down_to(Index n, Index least, Index unit) {
   least = std::max<Index>(least, 1);
   if (unit == 1) return {least, unit};

@@ -29,7 +29,7 @@ struct Supports {
     if (info.mha) mha = info.mha->supports;
   }
 
-  // How its calls may be said, in the order in which it declared them.
+  // The forms of its calls, in the order in which it declared them.
   [[nodiscard]] const std::vector<FormOffer>& forms() const noexcept { return attention.forms; }
   // The predicate of the problems that are drawn, of the operation that has forms; empty: all.
   [[nodiscard]] const std::string& drawn() const noexcept { return attention.drawn; }

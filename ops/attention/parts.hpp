@@ -76,7 +76,7 @@ std::unique_ptr<Domain> domain(const Supports& supports, std::vector<Format> dty
 // The options and sizes that both subjects take. A form counts where both offer it with the same values in the same
 // order; the other forms are said by the first value of each subject.
 Supports common(const Supports& a, const Supports& b);
-// As Op::narrowed_to_both() says.
+// The same as Op::narrowed_to_both().
 std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const SubjectInfo& b,
                                                      const std::vector<Format>& dtypes,
                                                      const std::optional<Policy>& policy);
@@ -91,7 +91,7 @@ PythonReference python(const Exchange& exchange, const Contract& contract);
 std::vector<NamedGraph> graphs(const Exchange& exchange, const Contract& contract);
 // ---- reading.cpp, and variants.cpp for the other calls that it knows
 std::unique_ptr<Reading> reading(const attest_attention& call);
-// As Op::isolated_stage() says.
+// The same as Op::isolated_stage().
 std::string_view isolated_stage(std::string_view law, const Problem& problem, const Contract& contract,
                                 const Verdict& verdict);
 // Other promises than a contract, of which ops/mha makes some of its own.

@@ -330,7 +330,7 @@ class AttentionReading final : public Reading {
     return all;
   }
 
-  // How many rows are looked at, as Problem::rows has it.
+  // The number of rows that are looked at, in the sense of Problem::rows.
   [[nodiscard]] Index rows_within(Index most_work) const {
     const Index rows = problem_.b * problem_.hq * problem_.lq;
     return work() <= most_work ? 0 : std::clamp<Index>(most_work / std::max<Index>(work() / rows, 1), 1, rows);

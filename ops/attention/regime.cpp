@@ -100,7 +100,7 @@ void operand(const Problem& p, Edit::Tensor which, Index b, Index h, Index l, st
       row[static_cast<std::size_t>(edit.index[3])] = edit.value;
 }
 
-// In a fixed order, four sums at a time.
+// Sums in a fixed order, four sums at a time.
 double dot(std::span<const double> a, std::span<const double> b) {
   std::array<double, 4> sums{};
   std::size_t c = 0;

@@ -25,8 +25,8 @@ struct Scores {
   double least_row_max = 0, largest_row_max = 0;  // over rows with an open key
   double largest_spread = 0;                      // between two scores of one row
   double largest_product = 0;                     // |q.k| of an open key, before the scale
-  // By which a closed key's score would exceed the largest open one of its row; no row without an open key, nor a key
-  // that a bias of -inf closes: what a kernel adds to closed scores that is finite shows from there on.
+  // The most by which a closed key's score exceeds the largest open one of its row, over rows with an open key and keys
+  // that no bias of -inf closes. A kernel that adds a finite number to closed scores shows it from there on.
   double closed_lead = 0;
 };
 Scores scores_of(const Problem& problem);

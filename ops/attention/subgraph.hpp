@@ -103,7 +103,7 @@ struct Fused {
   bool causal = false;
   std::optional<Format> softmax;
 };
-// Without a softcap, a past and lengths, which are not evaluated either.
+// The node's attention without a softcap, a past and lengths, which are not evaluated either.
 Fused fused_of(const graph::Node& node);
 
 // [batch, heads, length, width], whether heads have an axis of their own or lie side by side in the last one.

@@ -26,13 +26,13 @@ Problem sliced(Problem problem, Index samples, const Witness& witness, const Sup
 void fit(Problem& problem, const Supports& supports);
 // Other values, and those of the `original`.
 std::vector<ops::Escape> escapes(const Problem& shape, const Problem& original);
-// With edits removed; with rows of x, then single elements, set to zero.
+// Problems with edits removed; with rows of x, then single elements, set to zero.
 std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem);
 
 // ---- compare.cpp
 // The options and sizes that both subjects take.
 Supports common(const Supports& a, const Supports& b);
-// As Op::narrowed_to_both() says.
+// The same as Op::narrowed_to_both().
 std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const SubjectInfo& b,
                                                      const std::vector<Format>& dtypes,
                                                      const std::optional<Policy>& policy);

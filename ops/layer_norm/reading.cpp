@@ -264,7 +264,7 @@ class LayerNormReading final : public Reading {
     p.gamma = in.gamma.present() ? Weights::normal : Weights::none;
     p.beta = in.beta.present() ? Weights::normal : Weights::none;
   }
-  // How many rows are looked at, as Problem::judged has it.
+  // The number of rows that are looked at, in the sense of Problem::judged.
   [[nodiscard]] Index rows_within(Index most_work) const {
     if (work() <= most_work) return 0;
     return std::clamp<Index>(most_work / std::max<Index>(2 * problem_.hidden, 1), 1, problem_.rows);

@@ -253,7 +253,7 @@ class Search {
     return axes.empty() ? std::nullopt : std::optional(std::move(axes));
   }
 
-  // With gamma and beta behind it, where these are parameters (no residual, no gate) and all that reads it.
+  // Adds gamma and beta, where these are parameters (no residual, no gate) and their node is the only reader.
   [[nodiscard]] std::unique_ptr<Subgraph> affine(Nodes nodes, int core) const {
     int output = core;
     const auto take = [this, &output](std::string_view op) -> std::optional<int> {

@@ -99,7 +99,7 @@ class MhaExchange final : public Exchange {
     return true;
   }
 
-  // With stages, these given those before them, and out by itself too.
+  // Judges stages, too, where there are any: each given those before it, and out by itself as well.
   [[nodiscard]] Verdict judge(const ops::Contract& contract) override {
     const attest::mha::Call call = own_call();
     MhaOracle oracle(contract.as<Contract>(), call, rows_);
@@ -167,7 +167,7 @@ class MhaExchange final : public Exchange {
     call.stages = stages_.views();
     return call;
   }
-  // How many rows may be looked at: the whole formulas cost several times what the block does.
+  // The number of rows that may be looked at: the whole formulas cost several times as much as the block.
   [[nodiscard]] Index rows_for(Index work) const {
     const Index rows = own_.b * own_.l;
     return std::min(judged().rows, std::max<Index>(work / 8 / std::max<Index>(own_.multiply_adds() / rows, 1), 64));

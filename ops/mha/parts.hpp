@@ -27,7 +27,7 @@ void fit(const Problem& from, Problem& to, const Supports& supports);
 // Other weights, and those of the `original`.
 std::vector<ops::Escape> escapes(const Problem& shape, const Problem& original);
 Problem sampled(Problem problem);
-// With edits removed; with rows of a tensor, then single elements, set to zero.
+// Problems with edits removed; with rows of a tensor, then single elements, set to zero.
 std::vector<Candidate> with_zeroed_elements(const ops::Problem& problem);
 
 // ---- domain.cpp
@@ -76,7 +76,7 @@ std::vector<Unrecognised> unrecognised(const graph::Connections& graph);
 // ---- compare.cpp
 // The options and sizes that both subjects take.
 Supports common(const Supports& a, const Supports& b);
-// As Op::narrowed_to_both() says.
+// The same as Op::narrowed_to_both().
 std::pair<SubjectInfo, SubjectInfo> narrowed_to_both(const SubjectInfo& a, const SubjectInfo& b,
                                                      const std::vector<Format>& dtypes,
                                                      const std::optional<Policy>& policy);

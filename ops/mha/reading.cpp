@@ -240,7 +240,7 @@ class Departures : public DeparturesOf<Contract> {
             fmt::format("the sums of the projections in {} (gemm={})", attest::name(format), attest::name(format)),
             [&](Contract& c) { c.gemm = format; });
   }
-  // Those of its heads' attention.
+  // Adds the departures of its heads' attention.
   void add_of_attention() {
     for (Departure& of : of_attention::contract_departures(declared_.attention))
       add(of.kind, of.group, of.stage, of.size, std::move(of.words),

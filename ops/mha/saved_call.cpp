@@ -32,7 +32,7 @@ constexpr std::string_view roles[] = {"x",   memory_role, "w_q",   "w_k",  "w_v"
 
 // ---- axes -----------------------------------------------------------------------------------------------------------
 
-// How the axes of a kind of tensor may lie, as --layout says it; the first is meant where it says nothing.
+// The orders of axes that a kind of tensor may have, as --layout names them; without --layout the first is meant.
 struct Axes {
   std::string_view plain, other;
   std::vector<std::string_view> tensors;

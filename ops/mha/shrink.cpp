@@ -165,8 +165,8 @@ class Zeroing {
                   {std::move(all), fmt::format("{} -> 0", name(which))});
     if (behind_latest_ > place) ++behind_latest_;
   }
-  // From behind the latest zero on, round about: what was refused before it is asked again once nothing else is left,
-  // not after every zero.
+  // The candidates from the latest zero on, and then those before it: a refused one is asked again once nothing else is
+  // left, not after every zero.
   std::vector<Candidate> candidates() && {
     std::rotate(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(behind_latest_), found_.end());
     return std::move(found_);

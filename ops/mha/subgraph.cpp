@@ -45,17 +45,17 @@ class Path {
 
   [[nodiscard]] int value() const noexcept { return value_; }
 
-  // Over one more node; false where there is none.
+  // Goes back over one more node; false where there is none.
   bool step() {
     const Node* const node = graph_.giver(value_);
     if (node == nullptr || !graph::is_own(*node) || !moves(*node)) return false;
     take(*node, node->inputs[0]);
     return true;
   }
-  // Over one that multiplies all numbers by one.
+  // Goes back over a node that multiplies all numbers by one.
   void step_over(int scaled) { take({"", "Identity", "", {scaled}, {value_}, {}}, scaled); }
 
-  // From where it is now.
+  // The moves from the value that it has reached.
   [[nodiscard]] Moves moves() const {
     Moves made;
     made.from = value_;
@@ -196,7 +196,7 @@ class Search {
     return known == nullptr || known->size() == 1 || known->shape.back() == known->size();
   }
 
-  // With a bias that is all that reads it.
+  // The projection with its bias, where the addition is the only reader.
   [[nodiscard]] Projection with_bias(const Projection& last) const {
     if (last.bias >= 0) return last;
     const Node* const sum = graph_.only_reader(last.result, "Add");

@@ -9,8 +9,8 @@
 #include "ops/subgraph.hpp"
 
 // Parts of a graph that are a whole attention block: projections of q, k and v, attention, and the projection of its
-// heads. How heads, packed projections and tokens lie is never read off the operators, but found by moving the numbers
-// of places as the graph moves what stands there.
+// heads. The order of heads, packed projections and tokens is never read off the operators; it is found by moving
+// numbers that stand for places as the graph moves its own.
 namespace attest::ops::of_mha {
 
 // Nodes between two values that move numbers and change none, as a model of its own. A node that scales all of them by

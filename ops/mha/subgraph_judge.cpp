@@ -285,7 +285,7 @@ void Call::make_masks() {
   };
   const std::vector<double> q = placed(parts_.q, false), k = placed(parts_.k, false), q_sizes = placed(parts_.q, true),
                             k_sizes = placed(parts_.k, true);
-  // Beside what scores err by, projections in 16 bits are off by a few roundings of what they are made of.
+  // Projections in 16 bits are off by a few roundings of the products' magnitudes, beside the errors of the scores.
   keep_ = by_heads(of_attention::kept(*block_.spelt->choice, call, {q, k, q_sizes, k_sizes, 10}), DType::boolean);
 }
 
@@ -337,13 +337,13 @@ bool Call::may_overflow() const {
   return false;
 }
 
-// Who compiles a graph may multiply the weights of q, or of k, or of both by the scale beforehand, in place of what
-// they give.
+// A compiler of graphs may multiply the weights of q, or of k, or of both by the scale beforehand, in place of the
+// projections' results.
 bool Call::folds_of_scale_pass(double scale) {
   if (!block_.spelt || scale == 1) return false;
   const double root = std::sqrt(std::fabs(scale));
   const Format computed = precision_.computed(parts_.core.call.format);
-  // As it is, or as one over a number of this format.
+  // The factor as it is, or as one over a number of this format.
   const auto others = [&](double factor) {
     return std::array{factor, round_to(computed, 1 / round_to(computed, 1 / factor))};
   };

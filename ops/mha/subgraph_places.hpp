@@ -71,8 +71,8 @@ struct Core {
 
 Core core_of(const Block& block, const NumbersOfValues& numbers);
 
-// As a product of matrices, or a node, reads what the places of q, k or v (`which`) were moved to: [samples, rows,
-// width]. nullopt where they do not broadcast.
+// The moved places of q, k or v (`which`) as a product of matrices, or a node, reads them: [samples, rows, width].
+// nullopt where they do not broadcast.
 std::optional<std::vector<double>> read_as(const Block& block, const of_attention::SpeltCall& call,
                                            const graph::Array& places, char which);
 

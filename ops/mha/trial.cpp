@@ -28,7 +28,7 @@ using properties::BlockTrial;
 using properties::CallFailed;
 using properties::Stopwatch;
 
-// In the order in which a failing case is reported: what names a stage before what names a symptom.
+// The order in which a failing case is reported: laws that name a stage come before laws that name a symptom.
 enum : std::size_t { guards, stage_bound, first_law };
 std::size_t policy_bound() { return first_law + properties::block_laws().size(); }
 std::size_t block_layout() { return policy_bound() + 1; }

@@ -22,8 +22,8 @@ std::string meaning_of(double value, const std::vector<Meaning>& meanings, const
 ProbeRow by_meaning(const Asked& asked, std::string stage, const Problem& problem, const Read& read,
                     const std::vector<Meaning>& meanings, const std::string& what = "");
 
-// How out is rounded, of 16 bits: `make` gives a call whose exact result is so many quarters of a unit above 1, and
-// what to read.
+// The row that says how out is rounded to 16 bits. `make` gives a call whose exact result is so many quarters of a unit
+// above 1, and reads the result.
 using Quarters = std::function<std::optional<std::pair<Problem, Read>>(int quarters)>;
 ProbeRow output_rounding(const Asked& asked, const Quarters& make, std::string_view unasked);
 

@@ -31,7 +31,7 @@ struct NarrowQuestion {
   std::function<std::vector<std::function<std::optional<Problem>()>>()> calls;
 };
 
-// Those of the list whose formats have fewer bits than `promised`, or less of a range where that is asked.
+// The entries of the list whose formats have fewer bits than `promised`, or less of a range where that is asked.
 std::vector<Against> against_promise(std::vector<Against> list, Format promised);
 
 // The key by which the law makes its problem of a drawn one, from that one's seed.

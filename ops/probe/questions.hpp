@@ -24,8 +24,9 @@ struct Shot {
   Read read = element({});
   bool further = false;  // asked again at other sizes: whether the subject takes it says nothing
 };
-// If every shot lies there, the stage has none of these formats: with each of them a kernel loses something in one shot
-// at least, in whatever order it adds and whatever the other stages do.
+// Shots that exclude formats of a stage. If the result of every shot lies in its range, the stage has none of these
+// formats: with each of them a kernel loses something in one shot at least, in whatever order it adds and whatever the
+// other stages do.
 struct Question {
   std::vector<Format> excludes;
   std::vector<Shot> shots;
@@ -65,7 +66,7 @@ std::vector<Question> asked(const std::vector<Against>& list, Make&& make) {
 // Places of two numbers among n that cancel: whichever two terms an order adds first, these cannot all be such a two.
 std::vector<std::pair<Index, Index>> pairs(Index n);
 
-// Behind the shots of each question those of the same one in `again`, asked at other sizes.
+// Appends to the shots of each question those of the same one in `again`, asked at other sizes.
 void ask_further(std::vector<StageQuestions>& all, std::vector<StageQuestions> again);
 
 }  // namespace attest::ops::probing

@@ -128,8 +128,8 @@ class Blame {
  public:
   Blame(const Model& model, const Policy& promised) : model_(model), promised_(promised) {}
 
-  // How far an answer is from what a kernel of `real` gives, in how far it is from what one of `promised` gives: 0 to
-  // 1.
+  // The distance of an answer from the result of a kernel of `real`, as a share of its distance from that of
+  // `promised`: 0 to 1.
   [[nodiscard]] double unexplained(const Seen& seen, const Policy& real, std::size_t scheme) const {
     if (!seen.shown.done()) return 1;
     const double made = read(seen, real, scheme), right = read(seen, promised_, scheme);
@@ -139,7 +139,7 @@ class Blame {
                ? std::min(1.0, std::fabs(seen.got - made) / std::max(std::fabs(seen.got - right), 1e-300))
                : 1;
   }
-  // How many answers such a kernel leaves unexplained.
+  // The number of answers that such a kernel leaves unexplained.
   [[nodiscard]] double unexplained(const std::vector<Strange>& strange, const std::vector<Seen>& right,
                                    const Policy& real, std::size_t scheme) const {
     double all = 0;

@@ -16,7 +16,7 @@ class Model {
   Model& operator=(const Model&) = delete;
   virtual ~Model() = default;
 
-  // How many ways there are to keep a policy that are worth telling apart.
+  // The number of schemes that keep a policy and are worth telling apart.
   [[nodiscard]] virtual std::size_t schemes() const noexcept = 0;
   // Returns the result of such a kernel. An implementation keeps its own copy of anything in the problem that it needs
   // later.

@@ -28,7 +28,7 @@ Problem Maker::blank(Index lq, Index lk, Index d, Index dv) const {
   return p;
 }
 
-// Without what hides elements that are set by hand; masks of tensors are there, and open.
+// The drawn problem without the options that hide elements set by hand; its tensors of masks are there, and open.
 Problem Maker::as_drawn() const {
   Problem p = *drawn_;
   for (Layout* layout : {&p.q_layout, &p.k_layout, &p.v_layout})

@@ -22,7 +22,7 @@ using attest::Policy;
 using attest::Problem;
 using attest::Supports;
 
-// How a problem of attention is put to a subject: as it is, or as the heart of a larger operation's.
+// The way in which a problem of attention is put to a subject: as it is, or as the heart of a larger operation's.
 class Way {
  public:
   Way() = default;
@@ -32,7 +32,7 @@ class Way {
 
   // nullopt where the subject takes none that stands for it.
   [[nodiscard]] virtual std::optional<ops::Problem> said(const Problem& problem) const = 0;
-  // Where an element of out [b,hq,lq,dv] of a problem lies in what that gives.
+  // The place of an element of out [b,hq,lq,dv] in the result of that call.
   [[nodiscard]] virtual probing::Place place(const Problem& problem, const probing::Place& index) const = 0;
 };
 const Way& as_it_is();
@@ -66,7 +66,7 @@ class Maker {
   Maker(const Supports& supports, Format dtype, Size size)
       : supports_(supports), dtype_(dtype), size_(std::move(size)) {}
   Maker(const Supports& supports, Format dtype) : Maker(supports, dtype, Size()) {}
-  // With the options and sizes of a drawn problem, which must outlive it, whatever is asked for.
+  // Makes problems with the options and sizes of a drawn problem, whatever is asked for. It must outlive the maker.
   Maker(const Supports& supports, const Problem& drawn) : supports_(supports), dtype_(drawn.dtype), drawn_(&drawn) {}
 
   [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
@@ -75,8 +75,8 @@ class Maker {
   // Sizes at least these, or the nearest there are; q, k and v 0.
   [[nodiscard]] Problem blank(Index lq, Index lk, Index d, Index dv) const;
   // The same with an even number of keys and a scale that is a power of two: 1, or the default one where the subject
-  // takes no other. nullopt where it takes neither. As a drawn problem has them: any number of keys, and the default
-  // scale, whatever it is, where the subject takes no other; nullopt of fewer keys or a smaller d.
+  // takes no other. Returns nullopt where it takes neither. From a drawn problem: any number of keys, and the default
+  // scale, whatever it is, where the subject takes no other; nullopt if it has fewer keys or a smaller d.
   [[nodiscard]] std::optional<Problem> paired(Index lk, Index d) const;
 
  private:

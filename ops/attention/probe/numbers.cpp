@@ -89,7 +89,7 @@ std::vector<ProbeRow> sums(const Asking& asking, bool in_f32) {
         row_of(stage, promised, cannot_tell("the three terms meet in no f32 sum"), *example, Standing::open));
   }
   if (!cut) return rows;
-  // In a block, whose terms are aligned to the largest; one by one, M and -M would be gone before t comes.
+  // A block aligns its terms to the largest; added one by one, M and -M would be gone before t comes.
   Index block = 0;
   for (const Index other : {2, 3, 4, 7, 8, 15, 16, 31, 32, 63}) {
     auto shown = cancelled(asking, 64, 0, other, 1);

@@ -157,9 +157,9 @@ void take_meanings(Contract& c, const std::vector<ProbeRow>& rows) {
   c.batch_invariant = probing::batch_seen(rows);
 }
 
-// Whoever keeps the generous reading in a narrow format may be off by as much as that format rounds in exp, in a
-// division and in tanh, whatever the others are: what these may cost stays as it is. Sums may be cut, and lose what
-// lies below the bits seen.
+// A kernel that keeps the generous reading in a narrow format may be off by as much as that format rounds in exp, in a
+// division and in tanh, whatever its other formats are: the bounds of these errors stay as they are. Sums may be cut,
+// and lose the bits below those seen.
 std::optional<Contract> narrowed(const Contract& generous, const std::vector<ProbeRow>& rows) {
   constexpr int fine = 22;  // bits; the three last of f32 are kappa's
   Contract c = generous;

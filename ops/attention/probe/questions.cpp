@@ -29,7 +29,7 @@ std::vector<Against> narrower_than_storage(Format dtype) {
 
 double unit(const Problem& p) { return p.effective_scale(); }
 
-// Around a logit of the first key against the second.
+// A shot around a logit of the first key against the second.
 Shot by_logit(Problem problem, double expected, double slack) {
   set_values(problem, 0, 1);
   return {std::move(problem), logistic(expected - slack), logistic(expected + slack)};
@@ -146,7 +146,7 @@ Shots by_scale(const Maker& maker, int bits) {
   return shots;
 }
 
-// Where the scale is the default one: that of widths that are no power of four.
+// Shots for a subject that takes the default scale alone: they vary it by widths that are no power of four.
 Shots by_width(const Maker& maker) {
   Shots shots;
   const LowKey low = low_key(maker.dtype());
@@ -236,8 +236,8 @@ Shots of_exp(const Maker& maker, int bits) {
   return shots;
 }
 
-// As many weights of 1 as of a little less than half a unit below: a sum that drops the small ones gives 1. They change
-// places by each bit of their position, so that whatever is added first, it is one of either kind in some shot.
+// Shots with as many weights of 1 as of a little less than half a unit below: a sum that drops the small ones gives 1.
+// The weights change places by each bit of their position, so that the first term is one of either kind in some shot.
 Shots of_sum(const Maker& maker, int bits) {
   if (bits == 0 || (maker.dtype() == Format::bf16 && bits > precision(Format::bf16))) return {};
   constexpr Index keys = 32;
@@ -321,7 +321,7 @@ Shots of_weights(const Maker& maker, int bits) {
 
 // ---- accumulation of weights times v --------------------------------------------------------------------------------
 
-// As of_qk(); where large numbers of f16 end, the ones are smaller.
+// The same as of_qk() for the second product; where large numbers leave the range of f16, the ones are smaller.
 Shots of_pv(const Maker& maker, int bits) {
   constexpr Index keys = 256;
   const int exponent = bits == 0 ? 17 : bits + 2;

@@ -14,7 +14,7 @@ struct Shot {
   Problem problem;
   double lo, hi;
 };
-// As probing::Question has it.
+// The same as probing::Question.
 struct Question {
   std::vector<Format> excludes;
   std::vector<Shot> shots;

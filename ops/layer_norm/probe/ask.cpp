@@ -64,7 +64,7 @@ void set_beta(Problem& problem, Index column, double value) {
   problem.edits.push_back({Edit::Tensor::beta, 0, column, value});
 }
 
-// Over what most of the row is: one number, or one with changing signs.
+// Sets the elements that differ from most of the row: that is one number, or one with changing signs.
 void set_row(Problem& problem, const Row& x) {
   const auto alternating = [](double size, std::size_t i) { return i % 2 == 0 ? size : -size; };
   std::size_t most = 0;

@@ -34,7 +34,7 @@ class Maker {
   // `gamma_offset`: 1 where gamma is stored less 1.
   Maker(const Supports& supports, Format dtype, Index rows = 1, int gamma_offset = 0)
       : supports_(supports), dtype_(dtype), rows_(rows), gamma_offset_(gamma_offset) {}
-  // With the options and sizes of a drawn problem, which must outlive it, whatever is asked for.
+  // Makes problems with the options and sizes of a drawn problem, whatever is asked for. It must outlive the maker.
   Maker(const Supports& supports, const Problem& drawn, int gamma_offset)
       : supports_(supports), dtype_(drawn.dtype), gamma_offset_(gamma_offset), drawn_(&drawn) {}
   // The same with zeros as a residual in every call.
@@ -86,10 +86,10 @@ struct FineCall {
   double t, factor, beta;
 };
 FineCall fine_call(const Maker& maker, const Row& x, Index column);
-// That t is within `slack` of what it should be.
+// A shot that asks whether t is within `slack` of the exact value.
 probing::Shot fine_shot(const Maker& maker, const Row& x, Index column, double slack);
 
-// How far `t` is from the nearest number of `bits` significand bits, in their spacing: 0 to 0.5.
+// The distance of `t` from the nearest number of `bits` significand bits, in their spacing: 0 to 0.5.
 double off_grid(double t, int bits);
 double spacing(double t, int bits);
 

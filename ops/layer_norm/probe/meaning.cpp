@@ -56,7 +56,7 @@ class Meanings {
                                 {1 / root, "the larger of variance and epsilon"},
                                 {1 / std::sqrt(10.0), "squared, inside the root"},
                                 {1 / std::sqrt(7.0), "inside the root, twice"}}));
-    // By what each size comes to: what stands in its place is one number.
+    // Several sizes of epsilon show whether one number stands in its place.
     std::string observed = "as given";
     std::optional<Shown> example;
     std::optional<double> first;
@@ -193,7 +193,7 @@ class Meanings {
     if (maker_.supports().beta) set_beta(p, 0, beta);
     const Shown shown = asking_.asked.ask(p);
     const std::string observed = shown.done() ? in_words(shown.at({}), beta) : "";
-    // Where sums are exact; elsewhere the bound says what may be left.
+    // The result is beta where sums are exact; elsewhere the bound says how far it may be off.
     const bool agrees = observed == "beta";
     rows_.push_back(row_of(std::move(stage), p.epsilon > 0 ? "beta" : "not said", observed, shown,
                            p.epsilon == 0 ? Standing::unsaid

@@ -115,8 +115,8 @@ class LayerNormProbes final : public Probes {
     return c;
   }
 
-  // Whoever keeps the generous reading in a narrow format may put the parts together in any form, and be off by as much
-  // as that format rounds in the root: what these cost stays as it is. Sums may be cut.
+  // A kernel that keeps the generous reading in a narrow format may put the parts together in any form, and be off by
+  // as much as that format rounds in the root: the bounds of these errors stay as they are. Sums may be cut.
   [[nodiscard]] ops::Contract narrowed(const ops::Contract& generous,
                                        const std::vector<ProbeRow>& rows) const override {
     Contract c = generous.as<Contract>();

@@ -30,8 +30,9 @@ class BlockMaker {
     Index heads = 1, kv_heads = 1, head_dim = 1;
     Index e = 1;  // at least
   };
-  // So many samples, tokens and elements of a head; heads behind those asked for, of the same groups, where e takes
-  // them. As many tokens of x as of memory where one is the other. nullopt where the subject takes none such.
+  // A problem with at least these numbers of samples, tokens and elements of a head. Where e takes them, heads of the
+  // same groups stand behind those asked for. x has as many tokens as memory where one is the other. Returns nullopt
+  // where the subject takes no such problem.
   [[nodiscard]] std::optional<Problem> blank(Shape shape) const;
   // The least of both dimensions that there are.
   [[nodiscard]] Index even_tokens(Index least) const;

@@ -30,7 +30,7 @@ class BlockMeanings {
   }
 
  private:
-  // With the biases that are asked for, beside those that the subject needs.
+  // The blank problem with the biases that are asked for, beside those that the subject needs.
   [[nodiscard]] std::optional<Problem> with_biases(BlockMaker::Shape shape, bool in, bool out) const {
     auto p = asking_.maker.blank(shape);
     if (!p) return p;
