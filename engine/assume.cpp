@@ -17,7 +17,7 @@ namespace attest::engine {
 
 // One node of the expression. Truth is 1 or 0.
 struct Assumption::Node {
-  // What joins two, so that nobody compares texts for each problem.
+  // The operation that joins two nodes, so that nobody compares texts for each problem.
   enum class Operation : std::uint8_t {
     conjunction,
     disjunction,
@@ -37,9 +37,9 @@ struct Assumption::Node {
   Kind kind = Kind::number;
   double number = 0;
   const Field* field = nullptr;
-  Operation operation = Operation::conjunction;  // of a binary one, as `text` says
-  std::string text;                              // of a label, or the operator
-  FormChoice form;                               // what is compared, by == or !=
+  Operation operation = Operation::conjunction;  // the operator of a binary node, as `text` has it
+  std::string text;                              // the text of a label or an operator
+  FormChoice form;                               // the choice compared, by == or !=
   std::size_t position = 0;
   std::shared_ptr<Node> left, right;
 };
@@ -52,7 +52,7 @@ using NodePtr = std::shared_ptr<Node>;
 constexpr int deepest_nesting = 64;
 constexpr std::size_t longest = 4096;  // a chain of operators is as deep as it is long
 
-// Of one of the operators that the grammar has.
+// Returns the operation of an operator, which the grammar must have.
 Node::Operation operation_of(std::string_view op) {
   using Operation = Node::Operation;
   constexpr std::pair<std::string_view, Operation> all[] = {
@@ -68,7 +68,7 @@ bool is_comparison(std::string_view op) {
   return op == "==" || op == "!=" || op == "<" || op == "<=" || op == ">" || op == ">=";
 }
 
-// Of a form that the problem does not choose and no offer is known of, no value is in effect.
+// Whether a form has this value in a problem. A form that the problem does not choose and that no offer names has none.
 bool has_value(const FormChoice& form, const Problem& problem, std::span<const FormOffer> offers) {
   const auto& forms = forms_of(problem);
   const auto chosen = std::ranges::find(forms, form.name, &FormChoice::name);
@@ -392,7 +392,7 @@ bool is_work(const Node& node) {
          std::ranges::equal(widths, std::array<std::string_view, 2>{"d", "dv"});
 }
 
-// What `node` says of the multiply-adds, where it compares them with a number.
+// The bound that `node` puts on the multiply-adds, where it compares them with a number.
 struct WorkBound {
   bool from_below;
   double number;

@@ -47,7 +47,8 @@ bool Attempt::shows_behind(const Problem& problem, std::vector<Asked> calls) {
   return true;
 }
 
-// Where calls must come before, these may have to change along with the candidate: a plan is reused for its own shape alone.
+// Where calls must come before, these may have to change along with the candidate: a plan is reused for its own shape
+// alone.
 Trialled Attempt::operator()(const Problem& candidate) {
   if (after_.empty() && !poison_) {
     Trialled answer;

@@ -12,9 +12,9 @@
 
 namespace attest::engine {
 
-// Asks the candidates of one failure, each on an instance known to be sound: the canary (sound.hpp) is asked after one that
-// fails, and before one that may end the instance. A fresh instance is started only where the canary fails, or where the
-// failure lies in the calls before.
+// Asks the candidates of one failure, each on an instance known to be sound: the canary (sound.hpp) is asked after one
+// that fails, and before one that may end the instance. A fresh instance is started only where the canary fails, or
+// where the failure lies in the calls before.
 class Attempt {
  public:
   // `outcome` has a finding; all must outlive the attempt.
@@ -22,7 +22,7 @@ class Attempt {
 
   // The key of the failure.
   [[nodiscard]] const FailureKey& key() const { return key_; }
-  // What a fresh instance must be asked before.
+  // The calls that a fresh instance must be asked before.
   [[nodiscard]] const std::vector<Asked>& after() const { return after_; }
 
   Trialled operator()(const Problem& candidate);
@@ -58,7 +58,7 @@ class Attempt {
 
   FailureKey key_;
   std::vector<std::size_t> laws_;
-  std::optional<std::vector<std::size_t>> poison_;  // of `poisoned`: the laws whose calls poison
+  std::optional<std::vector<std::size_t>> poison_;  // for `poisoned`: the laws whose calls poison
   std::vector<Asked> after_;
   Problem best_;
   std::vector<Asked> moved_;  // the calls behind which the latest candidate failed

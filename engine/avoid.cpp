@@ -15,7 +15,7 @@ namespace attest::engine {
 namespace {
 
 constexpr std::uint64_t most_redraws = 40;
-constexpr double least_share = 0.25;  // of the failures of that key that nothing explains
+constexpr double least_share = 0.25;  // share of the key's failures that nothing explains
 constexpr double least_bits = 6;      // saved by a predicate, its own length paid for
 constexpr std::size_t learned_at_once = 4;
 constexpr std::uint64_t redraw_stream = 0x61766F6964, confirm_stream = 0x636F6E6669;
@@ -160,7 +160,8 @@ void Avoidance::learn_conditions(const CaseTable& table, std::uint64_t repeat) {
   }
 }
 
-// A law whose own calls end the subject now and then, under conditions of these calls that no predicate of the problem says.
+// A law whose own calls end the subject now and then, under conditions of these calls that no predicate of the problem
+// says.
 void Avoidance::leave_out_costly(const CaseTable& table) {
   for (auto& [text, spent] : open_) {
     const Law* law = find_law(spent.key.property);

@@ -16,7 +16,7 @@ namespace attest::engine {
 
 // Fewer failures than this, on as many plans, teach nothing.
 inline constexpr std::uint64_t least_explained = 5;
-// What is understood is asked in one case of so many all the same; of so many more as cost too much.
+// An understood condition is asked in one case of so many all the same; a rule that costs too much raises the number.
 inline constexpr std::uint64_t inside_one_in = 20;
 
 // A predicate that explains failures of one key: so far every problem inside failed so.
@@ -29,23 +29,24 @@ struct AvoidRule {
   std::uint64_t failing = 0, asked = 0;  // problems of this campaign inside which the law gave a verdict
   bool retired = false;                  // one of them passed
   std::uint64_t one_in = inside_one_in;  // one of so many cases inside is asked all the same
-  bool costly = false;   // of a law that fails now and then and costs much: no condition, and it explains nothing
+  bool costly = false;   // its law fails now and then and costs much: no condition, and it explains nothing
   bool settled = false;  // a reproducer stands for its deaths and errors, which need not be asked for again
   bool doubted = false;  // one that was did not show again: from now on each is
-  double seconds = 0;    // what its deaths and errors would have cost so far, had every case inside been asked
+  double seconds = 0;    // time that its deaths and errors would have taken so far, had every case inside been asked
 
   [[nodiscard]] bool explains(const FailureKey& failure, const Row& row) const;
 };
 // "scale<=0", or "law==layout && other_layout==odd_base" where only the law is avoided.
 std::string to_text(const AvoidRule& rule);
 
-// What is known gives way to what is not: once a predicate explains failures on at least five plans and no problem inside it passed,
-// problems are drawn outside it, but one case in twenty: or fewer, where it is time that ends a campaign and deaths would take more
-// than a tenth of it. Rules change at fixed case numbers and depend on the cases before
-// them alone, so that neither threads nor time decide what is drawn.
+// Draws problems away from the known failures. Once a predicate explains failures on at least five plans and no problem
+// inside it passed, problems are drawn outside it, but one case in twenty: or fewer, where time ends a campaign and
+// deaths would take more than a tenth of it. Rules change at fixed case numbers and depend on the cases before them
+// alone, so that neither threads nor time decide what is drawn.
 class Avoidance {
  public:
-  // `applies`: rules change what is drawn; otherwise they only tell what explains a failure. `learns`: there come new ones.
+  // `applies`: rules change what is drawn; otherwise they only tell what explains a failure. `learns`: there come new
+  // ones.
   Avoidance(const Supports& supports, std::uint64_t seed, bool applies, bool learns)
       : supports_(supports), seed_(seed), applies_(applies), learns_(learns) {}
 
@@ -68,8 +69,8 @@ class Avoidance {
   [[nodiscard]] static std::uint64_t boundary_after(std::uint64_t number) noexcept;
   // Counts a case towards every rule, and retires those that it contradicts at the next learn().
   void count(const CaseRow& row);
-  // Called at a boundary with all cases before it. A plan is kept for `repeat` cases, which agree in all but what tensors hold:
-  // however many of them fail, they tell of one plan.
+  // Called at a boundary with all cases before it. A plan is kept for `repeat` cases, which agree in all but what
+  // tensors hold: however many of them fail, they tell of one plan.
   void learn(const CaseTable& table, std::uint64_t repeat = 1);
   // The rule of this campaign or an earlier one that explains a failure; nullptr if none does.
   [[nodiscard]] const AvoidRule* explanation(const FailureKey& failure, const Row& row) const;
@@ -77,11 +78,12 @@ class Avoidance {
   void spend(const CaseRow& row, double seconds);
   // Says of each rule for deaths and errors whether a reproducer stands for it.
   void settle(const std::function<bool(const AvoidRule&)>& stands);
-  // Whether a death or an error need not be asked for again: but one in eight is, so that a false condition is found out.
+  // Whether a death or an error need not be asked for again: but one in eight is, so that a false condition is found
+  // out.
   [[nodiscard]] bool presumes(const FailureKey& failure, const Row& row, std::uint64_t number) const;
   // Whether a rule that a reproducer stands for explains a death or an error.
   [[nodiscard]] bool is_settled(const FailureKey& failure, const Row& row) const;
-  // What was asked for again and did not show speaks against the rules that would have presumed it.
+  // Counts a failure that was asked for again and did not show against the rules that would have presumed it.
   void doubt(std::string_view property, const Row& row);
   // How many rules there are for failures of that key.
   [[nodiscard]] std::uint64_t understood(const FailureKey& failure) const;
@@ -100,7 +102,7 @@ class Avoidance {
   const Supports& supports_;
   std::uint64_t seed_;
   bool applies_, learns_;
-  double clean_seconds_ = 0;  // of cases without a death or an error
+  double clean_seconds_ = 0;  // seconds of the cases without a death or an error
   // The deaths and errors that no rule is for.
   struct Open {
     FailureKey key;

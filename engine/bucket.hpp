@@ -10,14 +10,14 @@
 
 namespace attest::engine {
 
-// What masks keys in a problem: "none", or the names of the fields that do, as in "causal+keep+lengths".
+// The options that mask keys in a problem: "none", or the names of their fields, as in "causal+keep+lengths".
 std::string mask_class(const Problem& problem);
 
-// What a bucket says of a problem: the masks and the predicates, a word each.
+// The part of a bucket that describes the problem: the masks and the predicates, a word each.
 std::vector<std::string> settings_of(const Problem& problem);
 
-// The defect a minimal failing case stands for: key, subject, formats, mask class and the predicates that still hold on it
-// ("batch+grouped+lq<lk+strided-k"). Never raw shapes or seeds. Parts are joined by ':'.
+// The defect a minimal failing case stands for: key, subject, formats, mask class and the predicates that still hold on
+// it ("batch+grouped+lq<lk+strided-k"). Never raw shapes or seeds. Parts are joined by ':'.
 std::string bucket_of(const FailureKey& key, std::string_view subject, const Policy& policy, const Problem& minimal);
 
 // A cheap stand-in for the bucket on a case that has not been shrunk: key, dtype, coarse shape class, forms, mask

@@ -49,20 +49,24 @@ namespace attest::engine {
 namespace {
 
 constexpr double counting_seconds = 0.2;  // between two times that cases are counted: often enough to show progress
-// What --time may be passed by to finish a shrink. What that has come to by then is asked for once more, until no call is begun.
+// The time past --time within which a shrink may finish. Its best problem by then is asked once more, until no call is
+// begun.
 constexpr double shrink_grace_seconds = 1;
 static_assert(shrink_grace_seconds < finishing_seconds);
-// Of --time: what shrinking one failure may take, so that one whose calls take long leaves some to the others.
+// The shares of --time that shrinking one failure may take, so that one whose calls take long leaves some to the
+// others.
 constexpr double death_share = 1.0 / 6, number_share = 1.0 / 4, least_share_seconds = 3;
 constexpr std::uint64_t cheap_before_costly =
     6;  // failures of one law's wrong numbers that are shrunk before the first death
-// A death on a device holds up everybody's calls: while problems are drawn, shrinking may bring about some in so much of each period.
+// A death on a device holds up everybody's calls: while problems are drawn, shrinking may bring about some in so much
+// of each period.
 constexpr double deaths_period = 1.5, deaths_part = 0.5;  // seconds
-// For so long after one, jobs draw one after the other, so that they do not die of one cause side by side; of a case that takes longer
-// than that, which plans or starts a process, nobody waits for the end. The first of a job starts one.
+// For so long after one, jobs draw one after the other, so that they do not die of one cause side by side; of a case
+// that takes longer than that, which plans or starts a process, nobody waits for the end. The first of a job starts
+// one.
 constexpr double calm_seconds = 1, device_patience = 0.02, opening_patience = 0.25;
 constexpr double patience_at_the_end = 15;  // seconds past --time for a call that is given longer than its limit
-constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // what a kill may lose
+constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // seconds of work that a kill may lose
 
 class Campaign {
  public:
@@ -125,7 +129,8 @@ class Campaign {
   }
 
  private:
-  // What an earlier run of this campaign left: the problems it drew, and failures that it did not come to shrink.
+  // Restores the state that an earlier run of this campaign left: its problems, and failures that it did not come to
+  // shrink.
   void go_on() {
     for (CaseRow& row : folder_->rows(summary_.next_case)) {
       row.traits = row_of(avoidance_.drawn_before(*domain_, row.number, options_.repeat, row.redraws), supports_);
@@ -163,8 +168,8 @@ class Campaign {
     if (interrupted()) summary_.interrupted = true;
   }
 
-  // Under a time limit nobody waits long for the last cases before rules change, where these plan or die: rules change once they are in,
-  // and what is drawn meanwhile goes by those that there are.
+  // Under a time limit nobody waits long for the last cases before rules change, where these plan or die: rules change
+  // once they are in, and what is drawn meanwhile goes by those that there are.
   [[nodiscard]] std::optional<Dispatch::Growth> growth() const {
     if (!time_ends_it()) return std::nullopt;
     const std::uint64_t most = options_.cases.value_or(std::numeric_limits<std::uint64_t>::max());
@@ -172,8 +177,8 @@ class Campaign {
     return Dispatch::Growth{next_end, counting_seconds};
   }
 
-  // Every case by itself, on whichever thread is free; nothing here depends on which. This thread counts them, too. False if the
-  // campaign ends here.
+  // Every case by itself, on whichever thread is free; nothing here depends on which. This thread counts them, too.
+  // False if the campaign ends here.
   bool run_stretch(Dispatch& dispatch) {
     bool go_on = true;
     std::exception_ptr error;
@@ -220,7 +225,7 @@ class Campaign {
            !is_late())
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // What came back is counted in case order, once so many seconds have passed since the last time.
+  // Counts in case order the cases that came back, once so many seconds have passed since the last time.
   void count(Dispatch& dispatch, double every, bool& go_on, std::exception_ptr& error) {
     const double seconds = elapsed() - counted_;
     if (error || !go_on || seconds < every) return;
@@ -270,8 +275,8 @@ class Campaign {
   static std::uint64_t rank_of_costly(const ShrinkTask& task, std::uint64_t place) noexcept {
     return task.outcome.finding()->died() ? cheap_before_costly * place : place;
   }
-  // Under a time limit the first wrong numbers of each law are shrunk first, then the first error of each cause, and deaths after some of
-  // each; and deaths and errors that a finding stands for already once drawing has ended.
+  // Under a time limit the first wrong numbers of each law are shrunk first, then the first error of each cause, and
+  // deaths after some of each; and deaths and errors that a finding stands for already once drawing has ended.
   void submit(ShrinkTask task) {
     const FailureKey key = task.outcome.key();
     const std::uint64_t before = triage_.chosen[to_text(key)];
@@ -300,7 +305,7 @@ class Campaign {
       }
     }
   }
-  // What a failure is counted under, and whether a finding stands for that.
+  // The text that a failure is counted under, and whether a finding stands for it.
   struct Cause {
     std::string text;
     bool stands;
@@ -351,7 +356,8 @@ class Campaign {
     }
     return waiting;
   }
-  // A subject that returns nothing shows nothing either: the first of what failed since is told as it was seen, and the rest is its doing.
+  // A subject that returns nothing shows nothing either: the first of what failed since is told as it was seen, and the
+  // rest is its doing.
   void end_in_silence() {
     std::vector<ShrinkTask> waiting = stop_shrinking();
     if (!withheld_.empty()) {
@@ -361,9 +367,9 @@ class Campaign {
     }
     tell_unshrunk(std::move(waiting));
   }
-  // Of failures that nothing was found to stand for, the first of each kind and condition is its own reproducer, as it was seen: of
-  // those that a fresh instance was asked about, if there are any, and of none that was presumed. Time is over, so that no call is
-  // made for it.
+  // Tells failures that no finding stands for. The first of each kind and condition is its own reproducer, as it was
+  // seen: the first that a fresh instance was asked about, if there is one, and none that was presumed. Time is over,
+  // so that no call is made for it.
   void tell_unshrunk(std::vector<ShrinkTask> waiting) {
     summary_.unshrunk += waiting.size();
     std::erase_if(waiting, [](const ShrinkTask& task) { return task.outcome.presumed; });
@@ -390,7 +396,8 @@ class Campaign {
     observer_.on_end(summary_);
     if (unwritten_) std::rethrow_exception(unwritten_);
   }
-  // Writes what keeps a finding or the counts. A disk that is full ends the campaign, and what it found is told all the same.
+  // Writes what keeps a finding or the counts. A disk that is full ends the campaign, and what it found is told all the
+  // same.
   void kept(const std::function<void()>& write) {
     try {
       write();
@@ -432,7 +439,7 @@ class Campaign {
                                       : std::numeric_limits<double>::infinity();
             }};
   }
-  // What is left out where it takes calls for which there is no time.
+  // Runs a step, and leaves it out where its calls have no time left.
   void in_time(const std::function<void()>& step) {
     try {
       closing_->spend(step);
@@ -448,7 +455,8 @@ class Campaign {
   }
   [[nodiscard]] double elapsed() const { return options_.clock() - start_; }
   [[nodiscard]] bool interrupted() const { return options_.interrupt && options_.interrupt->load(); }
-  // Of a subject, so that the end comes in time whatever its calls cost. The first case of a campaign is asked to its end.
+  // Whether no call of a subject may begin, so that the end comes in time whatever its calls cost. The first case of a
+  // campaign is asked to its end.
   [[nodiscard]] bool no_more_calls() {
     if (is_lost_) return true;
     if (!has_begun_ || late_asker_ == std::this_thread::get_id()) return false;
@@ -477,8 +485,8 @@ class Campaign {
     }
     if (record.number == first_) has_begun_ = true;
   }
-  // A call that was in flight when time was over, and passed its limit: load may have held it up. It is confirmed after the end, one
-  // such case after the other, until one of them is a finding: its calls alone may still begin.
+  // A call that was in flight when time was over, and passed its limit: load may have held it up. It is confirmed after
+  // the end, one such case after the other, until one of them is a finding: its calls alone may still begin.
   void ask_late(CaseRecord& record, const std::vector<std::size_t>& laws) {
     record.done = false;
     if (interrupted()) return;
@@ -547,7 +555,7 @@ class Campaign {
     return laws;
   }
 
-  // What became of a failure of which a sound instance was asked.
+  // Notes the outcome of a failure for which a sound instance was asked.
   void note_confirmed(const CaseOutcome& outcome, std::uint64_t plan) {
     const FailureKey key = outcome.key();
     if (options_.repeat > 1 && costs_much(outcome) && key.kind != VerdictKind::timeout) ended_by_.note(plan, key);
@@ -577,8 +585,8 @@ class Campaign {
     return !ends && !(in_question && returns_nothing(record));
   }
 
-  // Tells if the subject returns nothing any more: a fresh instance is asked after a case on which it did not. Failures meanwhile wait
-  // to be shrunk until something is returned; rows of such cases tell nothing of problems.
+  // Tells if the subject returns nothing any more: a fresh instance is asked after a case on which it did not. Failures
+  // meanwhile wait to be shrunk until something is returned; rows of such cases tell nothing of problems.
   bool returns_nothing(const CaseRecord& record) {
     bool returns = false;
     if (!record.outcome.silent) {
@@ -612,8 +620,8 @@ class Campaign {
     for (ShrinkTask& task : std::exchange(withheld_, {})) shrinker_.submit(std::move(task));
   }
 
-  // A case that was not asked to its end. After an interrupt it and what came later is left to whoever resumes; where time is over what
-  // came later was asked all the same, and counts; the same holds where nothing returns any more.
+  // A case that was not asked to its end. After an interrupt it and what came later is left to whoever resumes; where
+  // time is over what came later was asked all the same, and counts; the same holds where nothing returns any more.
   bool pass_over(const CaseRecord& record) {
     if (!is_lost_ && (interrupted() || !out_of_time())) return false;
     summary_.cut_off += record.begun;
@@ -637,7 +645,7 @@ class Campaign {
     const std::unique_lock lock(rules_);
     avoidance_.doubt(property, row);
   }
-  // What becomes of a failing case. True if it is to end a campaign that ends at its first failure.
+  // Handles a failing case. Returns true if it is to end a campaign that ends at its first failure.
   bool fail(CaseRecord& record, Dispatch& dispatch) {
     something_fails_.store(true, std::memory_order_relaxed);
     const FailureKey key = record.outcome.key();
@@ -785,7 +793,7 @@ class Campaign {
     found(std::move(finding));
   }
 
-  // What an earlier run told of the same case as it was seen.
+  // Removes the finding that an earlier run told of the same case as it was seen.
   void replace_as_seen(const Finding& shrunk) {
     std::erase_if(summary_.findings, [&](const Finding& old) {
       if (!old.is_replaced_by(shrunk.case_number, shrunk.entry.bucket)) return false;
@@ -878,12 +886,12 @@ class Campaign {
   std::vector<Station> stations_;  // one per thread
   Quiet quiet_;
   Turns turns_;
-  std::atomic<double> latest_death_ = -std::numeric_limits<double>::infinity();  // of a case, by elapsed()
+  std::atomic<double> latest_death_ = -std::numeric_limits<double>::infinity();  // a case died, by elapsed()
   ShrinkLimits limits_;
   Summary summary_;
   Triage triage_;
   CaseTable table_;
-  std::size_t saved_rows_ = 0;  // of the table, that the folder holds
+  std::size_t saved_rows_ = 0;  // rows of the table that the folder holds
   Avoidance avoidance_;
   std::uint64_t boundary_ = 0;  // the case at which rules may change next
   double owed_ = 0;             // seconds that the only job has shrunk longer than it drew
@@ -897,11 +905,11 @@ class Campaign {
   std::atomic<double> interrupted_at_ = std::numeric_limits<double>::infinity();
   std::optional<Allowance> closing_;     // for the calls that tell defects apart, once all others are over
   std::atomic<bool> has_begun_ = false;  // its first case has been asked
-  std::mutex late_guard_;                // of the two below
+  std::mutex late_guard_;                // guards the two below
   std::atomic<std::thread::id> late_asker_;
   int late_findings_ = 0;  // time-outs that were confirmed after the end
   std::atomic<bool> something_fails_ = false;
-  std::shared_mutex rules_;  // of avoidance_: threads that ask go by them while this one counts
+  std::shared_mutex rules_;  // guards avoidance_: threads that ask go by it while this one counts
   PlansEnded ended_by_;
   SeenDeaths seen_deaths_;
   Silence silence_{options_.jobs};
@@ -909,7 +917,7 @@ class Campaign {
   std::vector<ShrinkTask> withheld_;   // failures since the subject last returned anything
   bool drawing_ = true;
   std::vector<ShrinkTask> postponed_;  // until drawing ends
-  std::exception_ptr unwritten_;       // what kept() could not write
+  std::exception_ptr unwritten_;       // the error that kept() met when it wrote
   Shrinker shrinker_;                  // last: its threads use the rest
 };
 

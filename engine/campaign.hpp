@@ -23,7 +23,8 @@ struct CampaignOptions {
   std::string subject;                 // as on the command line
   std::filesystem::path subject_file;  // the absolute path of the file that holds it, and
   std::string subject_name;            // its name there; empty for what attest brings along
-  // Of two subjects: the second, which is the campaign's peer, said as the first. Its laws are those of LawChoice::Compare.
+  // The second of two subjects, which is the campaign's peer, named as the first is. Its laws are those of
+  // LawChoice::Compare.
   struct Second {
     std::string subject;
     std::filesystem::path file;
@@ -43,7 +44,7 @@ struct CampaignOptions {
   std::optional<Assumption> assume;
   SizeRegime sizes = SizeRegime::both;     // the choice between small shapes and those of models
   std::set<std::string> known;             // buckets that are counted and do not fail the run
-  std::vector<KnownDefect> known_defects;  // what they come down to, as earlier campaigns learned it
+  std::vector<KnownDefect> known_defects;  // the defects behind `known`, as earlier campaigns learned them
   std::vector<Entry>
       known_entries;  // failures of that corpus, which tell defects of this campaign by law and condition
   bool avoid = true;  // draw outside what is understood (avoid.hpp)
@@ -60,7 +61,7 @@ struct CampaignOptions {
 // The operation under test. Throws Error(usage) if the subject does not offer it.
 const Op& op_of(const CampaignOptions& options, const SubjectInfo& info);
 
-// What a summary says of a campaign before anything is drawn. `peer`: of two subjects the second.
+// The summary of a campaign before anything is drawn. `peer`: the second of two subjects.
 Summary begun(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo& peer);
 
 // Puts the names of the campaign's subjects, and the files that hold them, into an entry that reproduce() made.
@@ -68,7 +69,7 @@ void name_subjects(const CampaignOptions& options, Entry& entry);
 
 struct Progress {
   std::uint64_t cases = 0, executed = 0, failing_cases = 0;
-  double seconds = 0;                  // of this run
+  double seconds = 0;                  // since this run began
   std::optional<double> seconds_left;  // under a time limit
   std::optional<std::uint64_t> cases_left;
   const Summary* summary = nullptr;
@@ -97,13 +98,15 @@ class Observer {
 
 inline constexpr double finishing_seconds = 2, closing_seconds = 2;
 
-// Draws, checks, shrinks, buckets and stores until the limits of `options`. Verdicts, findings and witnesses depend on the
-// options alone, not on `jobs`, for a subject that keeps no state and where no time limit cuts in: what is shrunk and what is
-// avoided is decided by case numbers, and shrinking goes on beside the stream without a say in it. `peer` may be null.
-// Where a time limit is set, or after an interrupt, no call of a subject is begun `finishing_seconds` later, but for those that tell
-// defects apart: these may take `closing_seconds` more in all. What was not shrunk by then is told as it was seen.
-// Throws Error(usage) for a folder that holds another campaign, naming the difference; Error(no_subject) if the subject does
-// not start; Error(internal) if attest itself fails.
+// Draws, checks, shrinks, buckets and stores until the limits of `options`. Verdicts, findings and witnesses depend on
+// the options alone, not on `jobs`, for a subject that keeps no state and where no time limit cuts in: case numbers
+// decide which failures are shrunk and which problems are avoided, and shrinking goes on beside the stream without a
+// say in it. `peer` may be null.
+// Where a time limit is set, or after an interrupt, no call of a subject is begun `finishing_seconds` later, but for
+// those that tell defects apart: these may take `closing_seconds` more in all. Failures that were not shrunk by then
+// are told as they were seen.
+// Throws Error(usage) for a folder that holds another campaign, naming the difference; Error(no_subject) if the subject
+// does not start; Error(internal) if attest itself fails.
 Summary run_campaign(const SubjectFactory& subject, const SubjectFactory* peer, const CampaignOptions& options,
                      Observer& observer);
 

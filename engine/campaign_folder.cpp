@@ -25,7 +25,8 @@ constexpr int folder_format = 1;
 // Paths may hold bytes that are no text; they are replaced.
 std::string text_of(const ordered_json& object, int indent = -1) { return json_text(object, indent); }
 
-// What makes two campaigns the same: equal streams of problems, held against equal laws under equal contracts.
+// Writes the facts that make two campaigns the same: equal streams of problems, held against equal laws under equal
+// contracts.
 void add_subject(const std::string& subject, const SubjectInfo& info, const Op& op, ordered_json& object) {
   object["subject"] = subject;
   object["version"] = info.version;
@@ -147,8 +148,8 @@ void CampaignFolder::restore(Summary& summary, Triage& triage, Avoidance& avoida
   });
 }
 
-// The latest reproducer of each bucket, and what was shrunk. What came after the last commit counts no failure yet: its case
-// is run again.
+// Restores the latest reproducer of each bucket, and the failures that were shrunk. A line written after the last
+// commit counts no failure yet: its case is run again.
 void CampaignFolder::restore_findings(Summary& summary, Triage& triage) {
   const fs::path file = folder_ / "findings.jsonl";
   std::map<std::uint64_t, PendingFailure> raw;

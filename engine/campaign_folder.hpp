@@ -19,7 +19,7 @@ namespace attest::engine {
 // A failure that was to be shrunk when the campaign ended.
 struct PendingFailure {
   Problem problem;
-  std::uint64_t number = 0;  // of the case
+  std::uint64_t number = 0;  // the case's
   double seconds = 0;
   std::uint64_t cases = 0;
   std::string signature;
@@ -31,15 +31,15 @@ CampaignOptions campaign_in(const std::filesystem::path& folder);
 // The seed of the campaign that a folder holds, of a model's too; nullopt where it holds none that can be read.
 std::optional<std::uint64_t> seed_in(const std::filesystem::path& folder);
 
-// The folder of a campaign: campaign.json says which campaign it is; progress.jsonl gets one line a commit, each with the
-// counts so far; cases.jsonl what the laws said of each problem; findings.jsonl each raw failure before it is shrunk, each
-// better problem while it is, each reproducer, and that a failure was shrunk. All lines are appended whole; killing the
-// process loses what came after the last commit, and no finding.
+// The folder of a campaign: campaign.json says which campaign it is; progress.jsonl gets one line a commit, each with
+// the counts so far; cases.jsonl what the laws said of each problem; findings.jsonl each raw failure before it is
+// shrunk, each better problem while it is, each reproducer, and that a failure was shrunk. All lines are appended
+// whole; killing the process loses what came after the last commit, and no finding.
 class CampaignFolder {
  public:
-  // Makes the folder, or opens that of the same campaign and restores `summary`, `triage` and the rules of `avoidance`. Throws
-  // Error(usage) if it holds another campaign (naming the first difference), is damaged, in use, or cannot be written.
-  // `info_b`: of the second of two subjects; null of one.
+  // Makes the folder, or opens that of the same campaign and restores `summary`, `triage` and the rules of `avoidance`.
+  // Throws Error(usage) if it holds another campaign (naming the first difference), is damaged, in use, or cannot be
+  // written. `info_b`: of the second of two subjects; null of one.
   CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b, Summary& summary,
                  Triage& triage, Avoidance& avoidance);
 
@@ -50,7 +50,8 @@ class CampaignFolder {
   void finding(const Finding& finding);
   void shrunk(const ShrinkTask& task, const std::string& bucket);
 
-  // Of the cases before `next_case`: all but the traits of their rows, and failures that were not shrunk. Each once.
+  // The rows of the cases before `next_case`, with all but their traits; and the failures that were not shrunk. Each
+  // may be taken once.
   std::vector<CaseRow> rows(std::uint64_t next_case) const;
   std::vector<PendingFailure> pending() { return std::move(pending_); }
 

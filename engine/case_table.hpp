@@ -20,8 +20,8 @@ namespace attest::engine {
 
 inline constexpr std::size_t most_laws = 128;
 
-// The traits of a problem, worked out when they are first asked for: most campaigns end without a failure, and never ask. Copies
-// share them; any thread may ask.
+// The traits of a problem, worked out when they are first asked for: most campaigns end without a failure, and never
+// ask. Copies share them; any thread may ask.
 class LateRow {
  public:
   LateRow() = default;
@@ -36,29 +36,30 @@ class LateRow {
   std::shared_ptr<State> state_;
 };
 
-// What is remembered of one problem of a campaign: its traits, and what each law said.
+// One problem of a campaign as the table keeps it: its traits, and the verdicts of the laws.
 struct CaseRow {
   std::uint64_t number = 0;
   std::uint64_t redraws = 0;  // how often it was drawn again to avoid what is understood (avoid.hpp)
   LateRow traits;
   std::bitset<most_laws> held;       // laws that gave pass or warn, by position in all_laws()
-  std::vector<FailureKey> failures;  // of the laws that failed, in their order
+  std::vector<FailureKey> failures;  // keys of the laws that failed, in their order
   std::string signature;             // by which triage counts it, if it failed
-  // Of a failure, by its place: the call that a law made and that was not done, if it is known.
+  // The call of a failure, by its place, that a law made and that was not done, if it is known.
   std::map<std::size_t, Row> calls{};
 
   [[nodiscard]] bool fails(const FailureKey& key) const;
   // Whether the law of that name gave pass or warn.
   [[nodiscard]] bool holds(std::string_view property) const;
-  // Of a death or an error: the traits of the call that was not done, the problem's own or a law's; nullptr if they are not known.
+  // The traits of the call of a death or an error that was not done, the problem's own or a law's; nullptr if they are
+  // not known.
   [[nodiscard]] const Row* undone(std::size_t failure) const;
 };
 
 CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& problem, const CaseOutcome& outcome,
                  const Supports& supports);
 
-// The problems of a campaign from which predicates are learned, in case order. All of the first 20,000; of later ones those
-// that fail, up to 20,000, and one in sixteen of the others.
+// The problems of a campaign from which predicates are learned, in case order. All of the first 20,000; of later ones
+// those that fail, up to 20,000, and one in sixteen of the others.
 class CaseTable {
  public:
   explicit CaseTable(Supports supports) : supports_(std::move(supports)) { know_forms(supports_.forms()); }
@@ -69,9 +70,9 @@ class CaseTable {
   [[nodiscard]] const std::vector<CaseRow>& rows() const noexcept { return rows_; }
   [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
 
-  // Of the law's verdicts; no row in which it failed in whatever way.
+  // The rows with a verdict of the law; no row in which it failed in whatever way.
   [[nodiscard]] std::vector<const Row*> holding(std::string_view property) const;
-  // Of problems whose own call was done, whatever came of it.
+  // The rows of problems whose own call was done, whatever came of it.
   [[nodiscard]] std::vector<const Row*> answered() const;
 
  private:
@@ -82,8 +83,8 @@ class CaseTable {
   std::size_t failing_ = 0;
 };
 
-// One line of a campaign folder: everything but the traits, which the problem gives. Those of calls that laws made are in it, by name,
-// as far as they are not plain.
+// One line of a campaign folder: everything but the traits, which the problem gives. Those of calls that laws made are
+// in it, by name, as far as they are not plain.
 nlohmann::ordered_json to_json(const CaseRow& row);
 // Throws nlohmann::json::exception.
 CaseRow row_from_json(const nlohmann::json& line);

@@ -75,7 +75,7 @@ bool peer_reports_an_error(ops::Trial& trial) {
   return false;
 }
 
-// What a base call that failed says of two subjects: an error that both report is no difference.
+// The verdict on a base call that failed when two subjects are compared: an error that both report is no difference.
 Verdict verdict_of_two(ops::Trial& trial, CallResult failed) {
   if (failed.status == CallStatus::error && peer_reports_an_error(trial))
     return Verdict::skip("both subjects report an error");
@@ -83,8 +83,8 @@ Verdict verdict_of_two(ops::Trial& trial, CallResult failed) {
   return verdict_of(failed);
 }
 
-// A base call that fails is the finding of the first law, and ends the case; so does a later one that does not return. Time that runs
-// out takes nothing away that was seen to fail.
+// A base call that fails is the finding of the first law, and ends the case; so does a later one that does not return.
+// Time that runs out takes nothing away that was seen to fail.
 void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool compares, CaseOutcome& outcome) {
   ops::Trial& trial = asking.trial;
   const auto all = all_laws();
@@ -211,8 +211,8 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
       others.push_back(law);
     }
   }
-  // Of those that apply the K smallest of one random number each, which does not change when another operation gets a law. To ask
-  // all of them whether they apply takes longer than a small problem.
+  // Chooses, of those that apply, the K smallest of one random number each, which does not change when another
+  // operation gets a law. Asking all of them whether they apply takes longer than a small problem.
   const std::uint64_t key = extend(extend(mix(seed), law_stream), case_number);
   const auto rank = [key, all](std::size_t law) { return extend(key, all[law].own); };
   std::size_t left = choice.further.value_or(0);
@@ -246,7 +246,7 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
   outcome.seconds.laws =
       seconds_since(start) - outcome.seconds.values - outcome.seconds.subject - outcome.seconds.oracle;
   return outcome;
-} catch (const NotReserved& refused) {  // of the problem's own tensors
+} catch (const NotReserved& refused) {  // the problem's own tensors did not fit
   CaseOutcome outcome;
   for (const std::size_t law : laws) outcome.laws.push_back({law, unsupported(refused.what())});
   return outcome;

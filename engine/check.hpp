@@ -14,8 +14,9 @@
 
 namespace attest::engine {
 
-// Which laws a case is held against: guards and the policy bound always, and `further` drawn from the others that apply; or,
-// with a glob, exactly the matching ones; or those of two subjects alone, with or without that of equal bits.
+// The laws that a case is held against: guards and the policy bound always, and `further` drawn from the others that
+// apply; or, with a glob, exactly the matching ones; or those of two subjects alone, with or without that of equal
+// bits.
 struct LawChoice {
   enum class Compare : std::uint8_t { none, bound, bits };
   std::optional<std::size_t> further = 2;  // nullopt: all
@@ -28,8 +29,9 @@ struct LawChoice {
 void validate(const LawChoice& choice);
 
 // Positions in all_laws(), ascending. Depends on the arguments alone. Laws whose precondition fails are never
-// drawn as further laws; under a glob, `all` and for the policy bound they are kept, and end as skips with their reason.
-// Where a plan is kept for `repeat` cases, further laws that ask for plans of their own are drawn in the first of them alone.
+// drawn as further laws; under a glob, `all` and for the policy bound they are kept, and end as skips with their
+// reason. Where a plan is kept for `repeat` cases, further laws that ask for plans of their own are drawn in the first
+// of them alone.
 std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& problem, const Contract& contract,
                                      const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number,
                                      std::uint64_t repeat = 1);
@@ -37,7 +39,8 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
 // Whether the law proves nothing (properties::Kind::statistical).
 bool is_statistical(std::size_t law);
 
-// The ground of a law's findings: "proof", or "statistic" where it was held against other kernels and nothing is proven.
+// The ground of a law's findings: "proof", or "statistic" where it was held against other kernels and nothing is
+// proven.
 std::string_view basis(std::string_view law) noexcept;
 
 // Whether a law is one of two subjects.
@@ -55,13 +58,14 @@ inline constexpr std::string_view stage_bound_name = "stage-bound";
 // The law that holds a result against conforming kernels on the same problem.
 inline constexpr std::string_view ensemble_error_name = "ensemble-error";
 
-// What the reason of a skip begins with where the subject declined the call.
+// The beginning of a skip's reason where the subject declined the call.
 inline constexpr std::string_view unsupported_prefix = "unsupported: ";
 
 struct LawVerdict {
   std::size_t law = 0;  // position in all_laws()
   Verdict verdict;
-  // A call that the law made beyond the problem's own and that was not done, told as a problem; nullopt also of a large one.
+  // A call that the law made beyond the problem's own and that was not done, told as a problem; nullopt also of a large
+  // one.
   std::optional<Problem> call{};
   bool lost = false;  // an error that ended the instance: the next call finds a fresh one
 
@@ -85,11 +89,11 @@ struct CaseOutcome {
   std::vector<LawVerdict> laws;         // in the fixed order of all_laws()
   std::optional<std::size_t> reported;  // position in `laws` of the first finding
   std::vector<std::size_t> needed;  // laws that must run together for it to show: itself, and others if it alone holds
-  // Of a verdict that a fresh instance gives only after these: what must be asked before, in order.
+  // The calls that a fresh instance must be asked first to give the verdict, in order.
   std::vector<Asked> after;
-  std::vector<Asked> before;          // of one that no fresh instance was asked about: the latest calls before the case
-  std::optional<Asked> culprit;       // of `poisoned`: what poisons a fresh instance, or does so after `after`
-  std::optional<Verdict> unrepeated;  // of `flaky`: what was seen
+  std::vector<Asked> before;          // the latest calls before the case, if no fresh instance was asked about it
+  std::optional<Asked> culprit;       // for `poisoned`: the check that poisons a fresh instance, `after` it or alone
+  std::optional<Verdict> unrepeated;  // for `flaky`: the verdict that was seen
   bool presumed =
       false;  // a death or an error seen once, which a settled condition explains (avoid.hpp): counted, and no more
   bool cut_off = false;  // as it was seen: time was over before a sound instance was asked
@@ -112,11 +116,11 @@ struct CaseOutcome {
 class Instance;
 class Quiet;
 
-// Who answers: the subject, and, for the laws that compare two kernels, the built-in explicit one (may be null: those laws
-// skip). Then what is known of the subject's instance; null: nothing, so that no failure can be traced to the calls before it. A
-// Station (instance.hpp) has all three. Where
-// cases run side by side, `quiet` lets one be asked alone. `compares`: the peer is a subject under test too, with a contract of
-// its own, and is watched and started anew as the subject is.
+// Who answers: the subject, and, for the laws that compare two kernels, the built-in explicit one (may be null: those
+// laws skip). Then what is known of the subject's instance; null: nothing, so that no failure can be traced to the
+// calls before it. A Station (instance.hpp) has all three. Where
+// cases run side by side, `quiet` lets one be asked alone. `compares`: the peer is a subject under test too, with a
+// contract of its own, and is watched and started anew as the subject is.
 struct Bench {
   Subject& subject;
   Subject* peer = nullptr;
@@ -125,25 +129,27 @@ struct Bench {
   bool compares = false;
 };
 
-// Holds one problem against `laws`. The one way in for campaigns, replay and CTest. What the subject does ends as a verdict:
-// unsupported is a skip; error, crash and timeout are findings of the law that asked. Throws Error(internal) if attest fails.
+// Holds one problem against `laws`. This is the one way in for campaigns, replay and CTest. Whatever the subject does
+// ends as a verdict: unsupported is a skip; error, crash and timeout are findings of the law that asked. Throws
+// Error(internal) if attest fails.
 CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench, std::span<const std::size_t> laws);
 
-// What `seen` becomes where it was not seen again; `why` says of what that was.
+// The verdict in place of `seen` where it was not seen again; `why` is the reason.
 Verdict flaky_verdict(const Verdict& seen, const std::string& why);
 
-// check(), and then, on a finding, what a sound instance says: where the canary (sound.hpp) shows that this one is not, or no
-// fresh one was seen to show a failure of this key, a fresh one is asked. `needed` says which laws show it there. What only an instance
-// poisoned before shows becomes `poisoned`, with its culprit; what shows only after the calls before it has them in `after`;
-// what no repeat shows again is flaky, or, if it was a time limit that was passed, slow.
-// `settled` says of a kernel that died or gave an error whether the reason is known already: then it is not asked again. A finding that
-// OutOfTime ends there is `cut_off`; without one OutOfTime passes on.
+// check(), and then, on a finding, the answer of a sound instance. A fresh one is asked where the canary (sound.hpp)
+// shows that this one is not sound, or where no fresh one was seen to show a failure of this key. `needed` names the
+// laws that show it there. A finding that shows only on an instance poisoned before becomes `poisoned`, with its
+// culprit; one that shows only after the calls before it has them in `after`; one that no repeat shows again is flaky,
+// or, if a time limit was passed, slow.
+// `settled` says whether the reason of a kernel's death or error is known already: then it is not asked again. A
+// finding whose check OutOfTime ends is `cut_off`; without a finding OutOfTime passes on.
 CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Bench bench,
                             std::span<const std::size_t> laws,
                             const std::function<bool(const CaseOutcome&)>& settled = {});
 
-// The rest of that for a time-out that was cut off: a fresh instance, asked alone, has several times the limit. Not reported, and slow,
-// if it answers.
+// The rest of that for a time-out that was cut off: a fresh instance, asked alone, has several times the limit. Not
+// reported, and slow, if it answers.
 CaseOutcome confirm_late(const Problem& problem, const Contract& contract, Bench bench,
                          std::span<const std::size_t> laws, CaseOutcome seen);
 

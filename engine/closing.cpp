@@ -59,7 +59,7 @@ std::vector<Avoided> avoided(const Avoidance& avoidance, const Summary& summary,
     if (rule.retired || rule.asked == 0) continue;
     const std::string predicate = to_text(rule);
     if (std::ranges::find(all, predicate, &Avoided::predicate) != all.end())
-      continue;  // of another class of wrong numbers
+      continue;  // the rule is for another class of wrong numbers
     all.push_back({predicate, rule.failing, rule.asked, explained(rule)});
   }
   return all;

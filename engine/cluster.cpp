@@ -11,10 +11,10 @@
 namespace attest::engine {
 namespace {
 
-constexpr int most_pairs_learned = 64;      // of groups, of whose failures together a predicate is learned
-constexpr std::size_t most_keys_tried = 4;  // under which a group's predicate is learned
-constexpr std::size_t most_of_key = 3;      // reproducers that it is to hold of, one at a time
-constexpr int most_undone_asked = 64;       // reproducers, which call was not done
+constexpr int most_pairs_learned = 64;      // pairs of groups from whose joint failures a predicate is learned
+constexpr std::size_t most_keys_tried = 4;  // keys under which a group's predicate is learned
+constexpr std::size_t most_of_key = 3;      // reproducers that it must hold on, one at a time
+constexpr int most_undone_asked = 64;       // reproducers that are asked which call was not done
 
 class Clustering : Groups {
  public:
@@ -30,7 +30,7 @@ class Clustering : Groups {
                           [](const Studied& studied) { return studied.own >= enough_failures; });
     for (Studied& studied : all) add(std::move(studied));
     for (Siblings& group : groups_) settle(group);
-    // What was brought together tells more than its parts did.
+    // Groups that were brought together tell more than their parts did.
     for (std::size_t before = groups_.size() + 1; groups_.size() < before;) {
       before = groups_.size();
       bring_together();
@@ -41,7 +41,8 @@ class Clustering : Groups {
   }
 
  private:
-  // What a law's own calls come to is asked of errors alone: a death would end the instance, and others are in a history.
+  // The undone calls of a law, which are asked of errors alone: a death would end the instance, and others are in a
+  // history.
   static UndoneCall undone_by(const Probe& probe) {
     if (!probe) return {};
     return [&probe, left = most_undone_asked](const Entry& at) mutable -> std::optional<Problem> {
@@ -70,7 +71,8 @@ class Clustering : Groups {
   void either_way(bool (AskedRules::*rule)(const Siblings&, const Siblings&)) {
     join([&](const Siblings& a, const Siblings& b) { return (asked_.*rule)(a, b) || (asked_.*rule)(b, a); });
   }
-  // It may bring groups together that were apart, unless it failed too seldom to say so: then it goes to the first of them.
+  // It may bring groups together that were apart, unless it failed too seldom to say so: then it goes to the first of
+  // them.
   void add(Studied studied) {
     Siblings mine;
     for (std::size_t g = 0; g < groups_.size();) {
@@ -138,20 +140,20 @@ class Clustering : Groups {
     group.speaker = std::move(*best);
     group.shown.reset();
   }
-  // True if the defect shows on the problem of a minimal reproducer itself, and not on one that its law makes of it: what is learned of the
-  // group holds there, or nothing is.
+  // True if the defect shows on the problem of a minimal reproducer itself, and not on one that its law makes of it:
+  // what is learned of the group holds there, or nothing is.
   [[nodiscard]] bool shows_it(const Studied& member) const {
     return entry(member).minimal && (member.of_calls || !makes_calls(entry(member)));
   }
 
-  // What too few failures do not tell, or tell wrongly, a minimal reproducer may.
+  // Learns from a minimal reproducer where the failures are too few to tell, or tell wrongly.
   void tell_of_few(Siblings& group) const {
     const Predicate& learned = group.speaker.learned.predicate;
     const auto refutes = [&](const Studied& member) { return study_.is_refuted(learned, member); };
     if (group.shown || (!learned.atoms.empty() && std::ranges::none_of(group.members, refutes))) return;
     const std::set<std::string> buckets = buckets_of(group);
     if (study_.own_failures(group.speaker, buckets) >= enough_failures) return;
-    for (const bool of_calls : {false, true})  // what a law's own calls need is told where nothing else is
+    for (const bool of_calls : {false, true})  // the needs of a law's own calls are told where nothing else is
       for (const Studied& member : group.members) {
         Studied tried = member;
         if (makes_calls(entry(member)) != of_calls || !study_.learn_from_neighbours(tried, buckets)) continue;

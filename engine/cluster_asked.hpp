@@ -11,8 +11,8 @@
 
 namespace attest::engine {
 
-// Whether two groups are of one defect by what laws say of their reproducers once more. Each question is asked as often as there is
-// room for, and no more.
+// Whether two groups are of one defect by what laws say of their reproducers once more. Each question is asked as often
+// as there is room for, and no more.
 class AskedRules : public Groups {
  public:
   using Groups::Groups;
@@ -23,7 +23,7 @@ class AskedRules : public Groups {
     if (std::ranges::all_of(other.members, [&](const Studied& s) { return makes_calls(entry(s)); }))
       return fails_there(other, group) || enters(other, group);
     const Studied &theirs = group.members.front(), &its = other.members.front();
-    // What is known to hold of nearly all failures of the group does not hold of this one.
+    // A condition that is known to hold of nearly all failures of the group does not hold of this one.
     const Learned& learned = group.speaker.learned;
     if (necessary(learned) && entry(its).minimal && !learned.predicate.holds(its.row)) return false;
     // Nor is it of the group what shows in a form alone that the group does not need.
@@ -32,8 +32,8 @@ class AskedRules : public Groups {
       return false;
     return few(other, group) && entry(theirs).property != entry(its).property && fails(entry(its), theirs);
   }
-  // Whether a problem of `one` is refused in other words already for what is set in a problem of `other`: had it not needed
-  // that, it would have been shrunk without.
+  // Whether a problem of `one` is refused in other words already for what is set in a problem of `other`: had it not
+  // needed that, it would have been shrunk without.
   bool refused_anyway(const Siblings& one, const Siblings& other) {
     return std::ranges::any_of(one.members, [&](const Studied& more) {
       return std::ranges::any_of(other.members, [&](const Studied& less) {
@@ -41,7 +41,7 @@ class AskedRules : public Groups {
       });
     });
   }
-  // What fails by calls that follow each other, and not if an instance answers one call alone.
+  // Whether the failure needs calls that follow each other, and is gone if an instance answers one call alone.
   bool is_kept_state(const Siblings& other, const Siblings& group) {
     const auto tells = [&](const Studied& member) { return entry(member).property == "kept-state"; };
     const auto apart = [&](const Studied& member) {
@@ -76,7 +76,7 @@ class AskedRules : public Groups {
   [[nodiscard]] static bool holds_all(const Entry& more, const Entry& less) {
     if (more.seen != VerdictKind::error || less.seen != VerdictKind::error || !more.minimal || !less.minimal)
       return false;
-    // Which form a law asks for its problem's seed decides, and no setting tells.
+    // The seed of a law's problem decides which form it asks, and no setting tells it.
     if (makes_calls(less) && (less.property != more.property || less.property == "other-form")) return false;
     const Problem &p = more.problem, &q = less.problem;
     if (storage_of(q) != storage_of(p) && storage_of(q) != Format::f32) return false;  // f32 is where shrinking goes
@@ -87,7 +87,8 @@ class AskedRules : public Groups {
       return std::ranges::find(has, setting) != has.end();
     });
   }
-  // Whether some neighbour of `more`, in which all that `less` needs is set as well, is done: then that is refused for something else.
+  // Whether some neighbour of `more`, in which all that `less` needs is set as well, is done: then that is refused for
+  // something else.
   [[nodiscard]] bool passes_with_less(const Entry& more, const Entry& less) {
     if (!known_.probe) return false;
     const auto [known, first] = passes_with_less_.try_emplace(std::pair(&more, &less), false);
@@ -126,7 +127,7 @@ class AskedRules : public Groups {
       return learned.predicate.holds(call, known_.table.supports());
     });
   }
-  // Of all of its reproducers of which that can be told: one of an element or two tells little.
+  // The accounts common to all of its reproducers that have any: one of an element or two tells little.
   Accounts accounts(const Siblings& group) {
     Accounts common;
     for (const Studied& member : group.members) {
@@ -154,7 +155,7 @@ class AskedRules : public Groups {
     return failures(other) < enough_failures && failures(group) >= 10 * failures(other);
   }
 
-  static constexpr int most_asked = 144;           // of laws on reproducers of others
+  static constexpr int most_asked = 144;           // calls of laws on reproducers of others
   static constexpr std::size_t asked_of_each = 3;  // reproducers of a group
   static constexpr int most_beside_asked = 48;     // neighbours
   static constexpr int most_accounts_asked = 64;   // reproducers

@@ -20,10 +20,10 @@ struct Siblings {
   std::vector<Studied> members;
   Studied speaker;
   std::optional<Studied>
-      shown{};  // what too few failures do not tell, and a minimal reproducer does: in the speaker's place
+      shown{};  // learned from a minimal reproducer, where failures are too few: takes the speaker's place
 };
 
-// What every rule asks of groups of findings.
+// The questions that every rule asks of groups of findings.
 class Groups {
  public:
   // All must outlive it.
@@ -47,7 +47,8 @@ class Groups {
     for (const Studied& member : group.members) buckets.insert(entry(member).bucket);
     return buckets;
   }
-  // Of the problems that are known to be of these buckets, how many lie where a predicate holds, and how many there are.
+  // The number of problems known to be of these buckets that lie where a predicate holds, and the number of all of
+  // them.
   struct Inside {
     std::ptrdiff_t count, of;
   };

@@ -39,8 +39,8 @@ class ToldRules : public Groups {
     const Inside failures = problems_within(predicate, buckets);
     return std::cmp_less(failures.of, enough_failures) || 4 * failures.count >= 3 * failures.of;
   }
-  // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for each. Groups that
-  // stay as they are are not learned of again; of others there is room for so many.
+  // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for
+  // each. Groups that stay as they are are not learned of again; of others there is room for so many.
   bool shorter_as_one(const Siblings& a, const Siblings& b, int& left) {
     if (!comparable(a, b)) return false;
     std::vector<std::size_t> both;
@@ -53,9 +53,9 @@ class ToldRules : public Groups {
     if (left-- <= 0) return false;
     return shorter_[std::move(both)] = are_shorter_as_one(a, b);
   }
-  // Whether `few` are too few failures to tell a defect of their own, and lie all where the group's predicate holds: so rare a
-  // place that they would not by chance. A minimal reproducer is one witness more, since it keeps nothing that its failure does
-  // not need, and one that lies elsewhere refutes it.
+  // Whether `few` are too few failures to tell a defect of their own, and lie all where the group's predicate holds: so
+  // rare a place that they would not by chance. A minimal reproducer is one witness more, since it keeps nothing that
+  // its failure does not need, and one that lies elsewhere refutes it.
   [[nodiscard]] bool falls_under(const Siblings& few, const Siblings& group) const {
     const Predicate& predicate = group.speaker.learned.predicate;
     const Separation& counts = group.speaker.learned.counts;
@@ -74,8 +74,8 @@ class ToldRules : public Groups {
                (by_its_law && !in_a_form ? most_chance : by_another_law) &&
            std::ranges::all_of(all, [&](const Row* row) { return predicate.holds(*row); });
   }
-  // Whether `few` are too few failures to learn from, and what is known of the group is what each of their minimal reproducers
-  // needs: it holds of them, and of none of their neighbours that pass.
+  // Whether `few` are too few failures to learn from, and what is known of the group is what each of their minimal
+  // reproducers needs: it holds of them, and of none of their neighbours that pass.
   [[nodiscard]] bool needs_the_same(const Siblings& few, const Siblings& group) const {
     const Studied& told = group.shown ? *group.shown : group.speaker;
     if (!comparable(few, group) || told.learned.predicate.atoms.empty()) return false;
@@ -99,10 +99,11 @@ class ToldRules : public Groups {
     return comparable(few, group) && entry(speaker).seen == VerdictKind::error &&
            speaker.failing.size() < enough_failures && speaker.learned.predicate.atoms.empty();
   }
-  // Whether `few` are too few deaths to learn anything from, beside deaths, or answers that differ from call to call, beside deaths or wrong
-  // numbers, and what is left of the group's condition, each part weakened as little as it takes, holds of all of them and of what they
-  // were shrunk to: so rare a place that it would not by chance. Memory that is read past its end, or before it is written, kills in most
-  // of the problems that reach far, now and then in others, and gives what lies there in yet others.
+  // Whether `few` are too few deaths to learn anything from, beside deaths, or answers that differ from call to call,
+  // beside deaths or wrong numbers, and what is left of the group's condition, each part weakened as little as it
+  // takes, holds of all of them and of what they were shrunk to: so rare a place that it would not by chance. Memory
+  // that is read past its end, or before it is written, kills in most of the problems that reach far, now and then in
+  // others, and gives what lies there in yet others.
   [[nodiscard]] bool dies_nearby(const Siblings& few, const Siblings& group) const {
     const Studied& speaker = few.speaker;
     const bool differs = entry(speaker).seen == VerdictKind::flaky;
@@ -162,7 +163,8 @@ class ToldRules : public Groups {
     }
     return common.value_or(std::set<std::string>());
   }
-  // What is left of a predicate where all of these lie: a part that does not hold of one is left out, or is that the label is no plain one.
+  // The part of a predicate that holds of all of these rows: an atom that does not hold of one is left out, or weakened
+  // to say that the label is no plain one.
   [[nodiscard]] static Predicate weakened(const Predicate& predicate, const std::vector<const Row*>& rows) {
     Predicate left;
     for (const Atom& atom : predicate.atoms) {
@@ -177,7 +179,7 @@ class ToldRules : public Groups {
     }
     return left;
   }
-  // Of the problems of the campaign.
+  // The share of the campaign's problems.
   [[nodiscard]] double share_of(const Predicate& predicate) const {
     const std::vector<CaseRow>& rows = known_.table.rows();
     const auto inside =

@@ -7,8 +7,8 @@
 
 namespace attest::engine {
 
-// Two subjects that are asked the same problems, each narrowed to what both take, and under `policy` if one is given. Their
-// contracts stay their own. `a` is the subject of a campaign, `b` its peer.
+// Two subjects that are asked the same problems, each narrowed to what both take, and under `policy` if one is given.
+// Their contracts stay their own. `a` is the subject of a campaign, `b` its peer.
 struct Compared {
   std::unique_ptr<SubjectFactory> a, b;
 };

@@ -1,4 +1,4 @@
-// What a finding is worth: an instance known to be sound says.
+// Confirms a finding by an instance known to be sound.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -49,7 +49,7 @@ class Confirmation {
     try {
       outcome = judge();
       if (!sound_) fresh();
-    } catch (const OutOfTime&) {  // what was seen is not lost, nor what a sound instance said
+    } catch (const OutOfTime&) {  // neither the finding nor a sound instance's answer is lost
       if (outcome) return std::move(*outcome);
       seen_.cut_off = true;
       seen_.before = bench_.instance->before(begin_, most_before);
@@ -132,8 +132,8 @@ class Confirmation {
     bench_.subject.wait_longer(times);
     if (bench_.peer != nullptr) bench_.peer->wait_longer(times);
   }
-  // A time limit may have been passed for the sake of others: of what the instance does once, or of cases beside this one. Or the
-  // problem is large, and the kernel slow. nullopt where not even the smallest problem comes back.
+  // A time limit may have been passed for the sake of others: of what the instance does once, or of cases beside this
+  // one. Or the problem is large, and the kernel slow. nullopt where not even the smallest problem comes back.
   std::optional<CaseOutcome> ask_alone() {
     wait_longer(longer);
     const auto warm = [&]() -> std::optional<CaseOutcome> {
@@ -155,7 +155,8 @@ class Confirmation {
     outcome_.seconds = seconds;
   }
 
-  // Of what a fresh instance shows: which laws it takes, and whether the case poisons its instance before it fails there.
+  // Narrows a finding that a fresh instance shows: which laws it takes, and whether the case poisons its instance
+  // before it fails there.
   void narrow() {
     const std::optional<Ailment> ill = ill_;
     if (ill && !all_laws()[law()].base_call() && blame(ill, {Asked{problem_, {}}})) return;
@@ -167,8 +168,8 @@ class Confirmation {
     outcome_.needed.assign(laws_.begin(), laws_.end());
   }
 
-  // Whether the last of `calls`, after the others, poisons a fresh instance: each time, until that was seen once for the key.
-  // If so it is the finding.
+  // Whether the last of `calls`, after the others, poisons a fresh instance: each time, until that was seen once for
+  // the key. If so it is the finding.
   bool blame(const std::optional<Ailment>& seen, std::vector<Asked> calls) {
     std::optional<Ailment> ill;
     for (int i = 0; i < repeats; ++i) {
@@ -187,8 +188,8 @@ class Confirmation {
     return true;
   }
 
-  // What a fresh instance does not show. If the instance was poisoned, the verdicts are those of a fresh one, and the finding
-  // is what poisoned it; a death leaves nothing to look at, and may have the same cause.
+  // The outcome of a finding that a fresh instance does not show. If the instance was poisoned, the verdicts are those
+  // of a fresh one, and the finding is the poisoning; a death leaves nothing to look at, and may have the same cause.
   CaseOutcome not_of_a_fresh_one(const std::optional<Ailment>& ill, const std::vector<Asked>& before,
                                  CaseOutcome again) {
     CaseOutcome seen = outcome_;
@@ -203,8 +204,8 @@ class Confirmation {
     return unshown(before);
   }
 
-  // The latest check is the likeliest: the call of its problem, or those of its laws. It is asked of every such failure; all
-  // that there was, if it is certain that there is something to blame, and few searches were in vain.
+  // The latest check is the likeliest: the call of its problem, or those of its laws. It is asked of every such
+  // failure; all that there was, if it is certain that there is something to blame, and few searches were in vain.
   bool blame_before(const std::optional<Ailment>& ill, const std::vector<Asked>& before) {
     if (before.empty()) return false;
     const Asked& latest = before.back();
@@ -270,7 +271,7 @@ class Confirmation {
     return std::move(outcome_);
   }
 
-  // What a fresh instance says after those calls, if that law fails.
+  // The outcome on a fresh instance after those calls, if that law fails.
   std::optional<CaseOutcome> behind(const std::vector<Asked>& before, std::span<const std::size_t> laws,
                                     std::size_t law) {
     if (before.empty() || !fresh()) return std::nullopt;
@@ -291,10 +292,10 @@ class Confirmation {
   const Contract& contract_;
   const Bench bench_;
   const std::span<const std::size_t> laws_;
-  CaseOutcome outcome_, seen_;  // what stands by now, and what was seen at first
+  CaseOutcome outcome_, seen_;  // the present outcome, and the first one
   const Instance::Mark begin_;
   const std::function<bool(const CaseOutcome&)>& settled_;
-  std::optional<Ailment> ill_;  // of the instance, when it was last looked at
+  std::optional<Ailment> ill_;  // the instance's ailment when it was last looked at
   bool sound_ = false;
 };
 

@@ -38,7 +38,8 @@ std::optional<std::size_t> place_of_digest(std::string_view text) {
 
 constexpr Index most_literals = 4096;
 
-// Copies captured activations that are too many to be literal. Throws Error(usage) if another file has their name there.
+// Copies captured activations that are too many to be literal. Throws Error(usage) if another file has their name
+// there.
 void keep_captured(const std::string& file, const fs::path& folder) {
   const fs::path copy = folder / fs::path(file).filename();
   std::error_code error;
@@ -208,7 +209,7 @@ class Reader {
              count(object, "elsewhere")}};
   }
 
-  // Which file holds an external subject, and what it is called there.
+  // Reads the file that holds an external subject, and the subject's name there.
   void subject_file(const json& object, const fs::path& folder, const std::string& subject, fs::path& file,
                     std::string& name) {
     const auto plain = [](const std::string& text) {
@@ -336,8 +337,8 @@ fs::path portable_file(const fs::path& whole, const fs::path& folder) {
   return near ? file.lexically_relative(base) : file.filename();
 }
 
-// What a subject said, without the files that this machine keeps of it: "(at kernel.py:12, traceback in /tmp/t.txt)" is the
-// place alone, "(more in worker.log)" is nothing.
+// A subject's message without the files that this machine keeps: of "(at kernel.py:12, traceback in /tmp/t.txt)" the
+// place stays, of "(more in worker.log)" nothing.
 std::string portable_reason(std::string reason) {
   for (const std::string_view file : {", traceback in ", " (traceback in ", " (more in "}) {
     const std::size_t begin = reason.rfind(file), end = reason.find(')', begin);

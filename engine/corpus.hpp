@@ -22,7 +22,7 @@ inline constexpr int corpus_format = 1;
 
 // Where a defect showed, as a campaign learned it.
 struct Explained {
-  FailureKey key;         // of the failures that were counted
+  FailureKey key;         // key of the failures that were counted
   std::string predicate;  // predicate_from_text() reads it
   Separation counts;
 };
@@ -50,25 +50,25 @@ struct SecondSubject {
 struct Entry {
   std::string subject;  // portable: builtin:, fault:, a shipped adapter, or external:NAME
   std::string subject_version;
-  // Of an external subject: the absolute path of the script, plug-in or program that holds it, and its name there. In a file of
-  // ours the path is relative to that file's folder; it says what to look for, and starts nothing by itself. Empty where it is
-  // not known.
+  // The absolute path of the script, plug-in or program that holds an external subject, and the subject's name there.
+  // In a file of ours the path is relative to that file's folder; it says what to look for, and starts nothing by
+  // itself. Empty where it is not known.
   std::filesystem::path subject_file;
   std::string subject_name;
-  std::optional<SecondSubject> subject_b;  // of a law of two subjects
+  std::optional<SecondSubject> subject_b;  // present for a law of two subjects
   Problem problem;
   Contract contract;
   bool policy_given = false;  // the policy came from --policy: replay asks the subject for it
   std::string property;
   std::string refiled{};  // the law that it was stored under, which is gone: ensemble-error is asked in its place
   std::vector<std::string> with;           // further properties that must run beside it for the failure to show
-  std::vector<EarlierCall> after;          // what a fresh instance must be asked first, in order; mostly nothing
+  std::vector<EarlierCall> after;          // the checks that a fresh instance must be asked first; mostly none
   VerdictKind expect = VerdictKind::fail;  // pass, or fail
-  std::string bucket;                      // of an expected failure
+  std::string bucket;                      // the bucket of an expected failure
   std::string reference;                   // public report and version behind a known defect; may be empty
   std::string processor;                   // on which it was seen (processor.hpp); empty: it shows on any
   std::optional<Rate> shown;               // absent where every run shows it
-  // What was seen when the entry was written.
+  // The observation when the entry was written.
   VerdictKind seen = VerdictKind::fail;
   std::string reason;
   std::optional<Evidence> evidence;
@@ -88,8 +88,8 @@ FailureKey failure_key_of(const Entry& entry);
 // The captured activations of an entry lie beside it: a path is nobody else's business, and is never taken from a file.
 Problem portable_problem(Problem problem);
 
-// The entry as it stands in a file of `folder`: the path of its subject relative to that folder, or the name alone where the two
-// have nothing but the root in common; captured activations by name.
+// The entry as it stands in a file of `folder`: the path of its subject relative to that folder, or the name alone
+// where the two have nothing but the root in common; captured activations by name.
 Entry portable_entry(Entry entry, const std::filesystem::path& folder);
 
 nlohmann::ordered_json to_json(const Explained& explained);
@@ -98,16 +98,17 @@ nlohmann::ordered_json to_json(const std::vector<EarlierCall>& calls);
 
 // The text of a corpus file: the entry, portable, as JSON and, as its last member, a digest of every byte before it.
 std::string to_file_text(const Entry& entry);
-// Reads it back. Throws Error(usage): one sentence with `name`, the line and the reason, for text that is truncated, altered,
-// of a later format version, hostile in size or depth, contradictory, or that names a path as its subject.
+// Reads it back. Throws Error(usage): one sentence with `name`, the line and the reason, for text that is truncated,
+// altered, of a later format version, hostile in size or depth, contradictory, or that names a path as its subject.
 Entry entry_from_file_text(std::string_view text, const std::string& name);
 
 // The text with the digest that its contents have, where it ends with one; else as it is.
 std::string with_renewed_digest(std::string_view text);
 
 Entry read_entry(const std::filesystem::path& file);
-// Writes `<folder>/<subject>/<bucket>-<hash>.json`, whole or not at all, and returns its path. Captured activations become
-// literal edits where they are few, else their file is copied beside the entry. Throws Error(usage) if it cannot be written.
+// Writes `<folder>/<subject>/<bucket>-<hash>.json`, whole or not at all, and returns its path. Captured activations
+// become literal edits where they are few, else their file is copied beside the entry. Throws Error(usage) if it cannot
+// be written.
 std::filesystem::path write_entry(const Entry& entry, const std::filesystem::path& folder);
 // The path write_entry uses, relative to the corpus folder.
 std::filesystem::path entry_path(const Entry& entry);

@@ -27,18 +27,19 @@ struct CaseRecord {
   double seconds = 0;   // that it took
   double finished = 0;  // seconds since the campaign's start
   std::exception_ptr error;
-  // Of Dispatch: the next case of its plan, which is to be asked by whoever asked this one; whether it came back.
+  // Kept by Dispatch: the next case of its plan, for the thread that asked this one; whether it came back.
   CaseRecord* rest = nullptr;
   bool back = false;
 };
 
-// Hands the cases of a stretch out to threads in order of their numbers, and gives them back in that order to the one that counts them:
-// nobody waits for a case that takes long but at the end of the stretch. The cases of one plan go to one thread, whose instance has
-// it, until one of them ends that instance: a plan whose every call ends one would keep a single thread for all of these deaths.
+// Hands the cases of a stretch out to threads in order of their numbers, and gives them back in that order to the one
+// that counts them: nobody waits for a case that takes long but at the end of the stretch. The cases of one plan go to
+// one thread, whose instance has it, until one of them ends that instance: a plan whose every call ends one would keep
+// a single thread for all of these deaths.
 class Dispatch {
  public:
-  // Where a stretch may grow beyond its end: what the next end is, and for how many seconds a thread without a case waits for those of
-  // others before.
+  // Where a stretch may grow beyond its end: what the next end is, and for how many seconds a thread without a case
+  // waits for those of others before.
   struct Growth {
     std::function<std::uint64_t(std::uint64_t end)> next_end;
     double patience;
@@ -49,10 +50,11 @@ class Dispatch {
            std::optional<Growth> growth = std::nullopt)
       : shard_(shard), repeat_(repeat), growth_(std::move(growth)), next_(shard.next(first, repeat)), end_(end) {}
 
-  // A case that was asked; `ended`: it ended its instance. Returns the next case of its plan, for the same thread; nullptr if that has
-  // none any more.
+  // A case that was asked; `ended`: it ended its instance. Returns the next case of its plan, for the same thread;
+  // nullptr if that has none any more.
   CaseRecord* give_back(CaseRecord* asked, bool ended);
-  // A case of another plan, or one that was left of one; nullptr if there is none: for good, if it may `wait` for what others leave.
+  // A case of another plan, or one that was left of one; nullptr if there is none: for good, if it may `wait` for what
+  // others leave.
   CaseRecord* next(bool wait);
   // Whether all that was handed out is back, and nothing more will be.
   [[nodiscard]] bool is_over() const;
@@ -63,7 +65,8 @@ class Dispatch {
 
   // The case of lowest number that was not taken yet, once it is back.
   std::optional<CaseRecord> take();
-  // Waits until a case comes back, or so many seconds; then the stretch grows, if it may and has nothing more to hand out.
+  // Waits until a case comes back, or so many seconds; then the stretch grows, if it may and has nothing more to hand
+  // out.
   void wait(double seconds);
 
  private:
@@ -79,8 +82,8 @@ class Dispatch {
   std::condition_variable changed_;
   std::uint64_t next_, end_;
   std::size_t out_ = 0;
-  std::deque<CaseRecord> cases_;  // of which pointers are kept
-  std::deque<CaseRecord*> left_;  // of plans that no instance has
+  std::deque<CaseRecord> cases_;  // pointers to its elements are kept
+  std::deque<CaseRecord*> left_;  // cases of plans that no instance has
   bool stopped_ = false, held_ = false;
 };
 

@@ -11,21 +11,21 @@
 
 namespace attest::engine {
 
-// The calls that policies are held against at most: of a defect the smallest reproducers, the problems they were shrunk from, and
-// the canaries of the operation, which are plain.
+// The calls that policies are held against at most: of a defect the smallest reproducers, the problems they were shrunk
+// from, and the canaries of the operation, which are plain.
 inline constexpr std::size_t most_effective_calls = 16;
 
-// Which narrower policies permit everything that `answers` hold, of which `requested` excludes some: the widest, those that have the
-// fewest stages narrower than asked for. nullopt where `requested` excludes nothing, or where its operation does not say which
-// stages may be narrower than they should be (Op::narrowable()).
-// A policy counts if no answer leaves it, and if an element that `requested` excludes lies inside what it permits there, where that
-// is not everything: what a policy cannot exclude does not tell for it. Nor does a NaN or an infinity, which may overflow anywhere:
-// nullopt where `requested` excludes nothing else.
+// The narrower policies that permit all numbers in `answers`, some of which `requested` excludes: the widest, those
+// that have the fewest stages narrower than asked for. nullopt where `requested` excludes nothing, or where its
+// operation does not say which stages may be narrower than they should be (Op::narrowable()).
+// A policy counts if no answer leaves it, and if an element that `requested` excludes lies inside the policy's interval
+// there, where that is not everything: an element that a policy cannot exclude does not speak for it. A NaN or an
+// infinity, which may overflow anywhere, does not either: nullopt where `requested` excludes nothing else.
 std::optional<Effective> effective_precision(const Contract& requested,
                                              std::span<const std::unique_ptr<ops::Exchange>> answers);
 
-// Asks an instance of `subject` for the problems of a defect that is of wrong numbers, and says what they fit. nullopt where that
-// says nothing, or where it does not answer.
+// Asks an instance of `subject` for the problems of a defect that is of wrong numbers, and says what they fit. nullopt
+// where that says nothing, or where it does not answer.
 std::optional<Effective> effective_precision(const SubjectFactory& subject, const Summary& summary,
                                              const Defect& defect);
 

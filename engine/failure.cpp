@@ -32,17 +32,17 @@ constexpr std::string_view why_not_fresh = "a fresh instance does not show it";
 int runs_of(VerdictKind kind) { return kind == VerdictKind::timeout ? 1 : kind == VerdictKind::crash ? 5 : 12; }
 int runs_of_a_race(VerdictKind kind) { return ends_instance(kind) ? 6 : 20; }
 constexpr std::int64_t calls_behind = 4;  // times the budget where each candidate takes calls before it
-constexpr int most_tries = 12;            // of one candidate
+constexpr int most_tries = 12;            // on one candidate
 
-// What stands for a failure: the problem it was shrunk to, and what that gives.
+// Makes the reproducer of a failure: the problem it was shrunk to, and the verdict on it.
 class Reproducer {
  public:
   Reproducer(Entry& entry, Attempt& attempt, const ShrinkLimits& limits, const ShrinkBudget& budget,
              const std::function<void(const ShrinkStep&)>& accepted)
       : entry_(entry), attempt_(attempt), limits_(limits), left_(budget), accepted_(accepted) {}
 
-  // Of a failure that a fresh instance shows by itself, as a rule or now and then, or after the calls before the case. Else
-  // it becomes flaky.
+  // Reproduces a failure that a fresh instance shows by itself, as a rule or now and then, or after the calls before
+  // the case. Otherwise it becomes flaky.
   Verdict alone(const Verdict& seen, const std::vector<Asked>& before, std::string_view why) {
     const Problem original = entry_.problem;
     Rate rate = attempt_.rate(original, seen.kind == VerdictKind::timeout ? 1 : 2);
@@ -61,7 +61,7 @@ class Reproducer {
                                  : verdict;
   }
 
-  // Of one that shows after other calls, which are shrunk too: fewer, then the problem, then each of them.
+  // Reproduces one that shows after other calls, which are shrunk too: fewer, then the problem, then each of them.
   Verdict behind(const Verdict& seen) {
     if (!attempt_.shows_behind(entry_.problem, attempt_.after()))
       return flaky_verdict(seen, "the same calls before it did not show it again");
@@ -104,7 +104,7 @@ class Reproducer {
     left_.calls -= std::min(left_.calls, spent.calls);
   }
 
-  // What does not always show is asked for several times, and the entry says how often it showed.
+  // A failure that does not always show is asked for several times, and the entry says how often it showed.
   Verdict now_and_then(const Verdict& seen, Rate rate) {
     const Problem before = entry_.problem;
     if (ends_instance(seen.kind)) {
@@ -153,7 +153,7 @@ Entry begun(const Failure& failure, const Asker& asker) {
   return entry;
 }
 
-// What came of it. `key`: of the failure, and `after` what must be asked before it; the entry has its problem.
+// Fills in the result. `key` is the failure's, and `after` must be asked before it; the entry has its problem.
 void conclude(Entry& entry, FailureKey key, const std::vector<Asked>& after, Verdict verdict,
               const CaseOutcome& outcome, const Asker& asker) {
   key.kind = verdict.kind;
@@ -170,7 +170,7 @@ void conclude(Entry& entry, FailureKey key, const std::vector<Asked>& after, Ver
   entry.seen = verdict.kind;
   entry.reason = std::move(verdict.reason);
   entry.evidence = std::move(verdict.evidence);
-  // What never shows again has no minimal case to read predicates from.
+  // A failure that never shows again has no minimal case to read predicates from.
   entry.bucket = entry.seen == VerdictKind::flaky
                      ? to_text(key) + ":" + entry.subject
                      : bucket_of(key, entry.subject, policy_of(entry.contract), entry.problem);

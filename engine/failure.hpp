@@ -25,13 +25,14 @@ struct Asker {
   const SubjectInfo* peer = nullptr;
 };
 
-// A failure as its own reproducer, without a call, not minimal. `better` (may be null): the latest problem that shrinking
-// came to before it was given up, of a failure that shows without calls before it.
+// A failure as its own reproducer, without a call, not minimal. `better` (may be null): the latest problem that
+// shrinking came to before it was given up, of a failure that shows without calls before it.
 Entry as_it_was_seen(const Failure& failure, const Asker& asker, const ShrinkStep* better = nullptr);
 
-// Turns a failure into a reproducer: shrinks it with the laws it needs, on the failure key it has, and computes the bucket of
-// the minimal case. Flaky failures are not shrunk. `policy` is the one given on the command line. Of two subjects the entry
-// has the second one's version and contract; its name and file are for the caller to add.
+// Turns a failure into a reproducer: shrinks it with the laws it needs, on the failure key it has, and computes the
+// bucket of the minimal case. Flaky failures are not shrunk. `policy` is the one given on the command line. If two
+// subjects are compared, the entry has the second one's version and contract; its name and file are for the caller to
+// add.
 Entry reproduce(const Failure& failure, Bench bench, const std::string& subject, const std::optional<Policy>& policy,
                 const ShrinkLimits& limits, ShrinkBudget budget,
                 const std::function<void(const ShrinkStep&)>& accepted);

@@ -48,7 +48,7 @@ void write_file(const fs::path& file, std::string_view text) {
   require_writable(file.parent_path());
   const fs::path temporary = file.string() + fmt::format(".{}.tmp", ::getpid());
   std::error_code ignored;
-  fs::remove(temporary, ignored);  // of a process of this number that was killed, or a link that somebody put there
+  fs::remove(temporary, ignored);  // left by a killed process of this number, or a link that somebody put there
   {
     std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
     stream.write(text.data(), static_cast<std::streamsize>(text.size()));

@@ -6,7 +6,8 @@
 
 namespace attest::engine {
 
-// A name that every file system takes: anything outside [A-Za-z0-9._+=-] becomes '_', and no more than 120 characters stay.
+// A name that every file system takes: anything outside [A-Za-z0-9._+=-] becomes '_', and no more than 120 characters
+// stay.
 std::string file_name_of(std::string_view text);
 
 // The whole file. Throws Error(usage) if it cannot be read or holds more than `most` bytes.

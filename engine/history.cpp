@@ -24,7 +24,8 @@ Calls all_but(const Calls& calls, std::size_t begin, std::size_t count) {
 
 }  // namespace
 
-// Delta debugging (Zeller and Hildebrandt, 2002) with complements alone, after the shortest suffix of 1, 2, 4, ... calls.
+// Delta debugging (Zeller and Hildebrandt, 2002) with complements alone, after the shortest suffix of 1, 2, 4, ...
+// calls.
 Calls fewest_calls(Calls calls, const ShowsAfter& shows, const std::function<bool()>& spent) {
   const auto go_on = [&] { return !spent || !spent(); };
   const auto take = [&](Calls fewer) {

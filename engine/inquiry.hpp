@@ -11,14 +11,14 @@
 
 namespace attest::engine {
 
-// Asks once more about reproducers of a campaign that has ended, so that its failures come down to defects (cluster.hpp). What would
-// take calls for which there is no time is answered as if nothing were known.
+// Asks once more about reproducers of a campaign that has ended, so that its failures are grouped into defects
+// (cluster.hpp). A question whose calls have no time left is answered as if nothing were known.
 class Inquiry {
  public:
-  // All must outlive it. What it asks takes of `allowance`.
+  // All must outlive it. The time of its questions is taken from `allowance`.
   Inquiry(Station& station, const Op& op, Allowance& allowance) : station_(station), op_(op), allowance_(allowance) {}
 
-  // What is known of a campaign, and this to be asked for the rest.
+  // The evidence of a campaign, which asks this object for the rest.
   [[nodiscard]] Evidences evidences(const CaseTable& table, const std::map<std::string, std::string>& buckets);
 
   // The entry that a law's failure on a problem is shrunk to, within a few calls; nullopt where it holds.

@@ -17,7 +17,8 @@
 
 namespace attest::engine {
 
-// The keys of failures that a fresh instance was seen to show: others are not asked of one again. For any number of threads.
+// The keys of failures that a fresh instance was seen to show: others are not asked of one again. For any number of
+// threads.
 class Settled {
  public:
   [[nodiscard]] bool contains(const std::string& key) const {
@@ -34,8 +35,8 @@ class Settled {
   std::set<std::string> keys_;
 };
 
-// What is known of one instance of the subject beside its answers: what it was asked since it started, and by which problem
-// one tells that it still answers rightly.
+// The knowledge of one instance of the subject beside its answers: the checks it was asked since it started, and the
+// problem by which one tells that it still answers rightly.
 class Instance {
  public:
   static constexpr std::size_t most_kept = 256;  // checks; older ones are forgotten
@@ -53,7 +54,7 @@ class Instance {
     std::uint64_t start, now;
   };
   [[nodiscard]] Mark mark() const noexcept { return {start_, now_}; }
-  // What the life of `mark` was asked until then, as far as it is kept and `most` allows, oldest first.
+  // The checks that the life of `mark` was asked until then, as far as they are kept and `most` allows, oldest first.
   [[nodiscard]] std::vector<Asked> before(Mark mark, std::size_t most = most_kept) const;
 
   [[nodiscard]] bool is_settled(const std::string& key) const { return settled_->contains(key); }
@@ -86,8 +87,8 @@ class Instance {
   std::unique_ptr<Instance> peer_;
 };
 
-// The instances of one thread: that of the subject, that of its peer, and what is known of the first. They are started on
-// first use.
+// The instances of one thread: that of the subject, that of its peer, and what is known of the first. They are started
+// on first use.
 class Station {
  public:
   // `peer` may be null; both must outlive it. `compares`: as a bench has it. `settled`: as an instance has it.

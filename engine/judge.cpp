@@ -42,7 +42,7 @@ Survey survey_of(ops::Exchange& call, const Contract& contract, const Evidence& 
   return survey;
 }
 
-// What is said of `other` in place of what `words` say. Both must outlive it.
+// The words of `other` in place of those in `words`. Both must outlive it.
 ops::SavedWords with(const ops::SavedWords& words, const ops::OtherCall& other) {
   const auto said = [&other](std::string_view key) {
     return std::ranges::find(other.said, key, &std::pair<std::string, std::optional<std::string>>::first);

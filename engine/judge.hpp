@@ -17,7 +17,7 @@ struct Survey {
   double error = 0;  // the largest distance of an element outside from what was to be expected
 };
 
-// What was forgotten of a saved call, or said wrongly, if the same numbers are right for what `words` says.
+// An option of a saved call that was forgotten or wrong, if the same numbers are right with `words`.
 struct HeldIf {
   std::string words;    // "the call is causal"
   std::string options;  // "--causal", "without --scale"
@@ -28,9 +28,9 @@ struct OtherCalls {
 };
 
 struct Judgement {
-  Verdict verdict;               // of ops::Exchange::judge, which ends at the first element outside
-  std::optional<Survey> survey;  // of a failure
-  OtherCalls others;  // of a failure, where they were asked
+  Verdict verdict;               // from ops::Exchange::judge, which ends at the first element outside
+  std::optional<Survey> survey;  // present for a failure
+  OtherCalls others;             // present for a failure, where they were asked
 
   // 1 where it fails, 3 where the bound permits anything, else 0.
   [[nodiscard]] Exit exit() const noexcept;
@@ -42,8 +42,9 @@ inline constexpr Index most_survey_work = Index{1} << 29;
 // Whether a kernel that keeps `contract` could have returned the outputs of `call`.
 Judgement judge(ops::Exchange& call, const Contract& contract, Index survey_work = most_survey_work);
 
-// Of ops::Op::other_calls() those that the arrays of a failed judgement hold for: every element is judged, none is outside, and no
-// interval is more than 8 times as long as the largest error that failed. None is begun after `seconds`.
+// The calls of ops::Op::other_calls() for which the arrays of a failed judgement hold: every element is judged, none is
+// outside, and no interval is more than 8 times as long as the largest error that failed. None is begun after
+// `seconds`.
 OtherCalls judge_other_calls(const ops::Op& op, const std::vector<NamedArray>& inputs,
                              const std::vector<NamedArray>& outputs, const ops::SavedWords& words,
                              const Contract& contract, const Judgement& failed, double seconds);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t longest_class = 48;
 
-// Of two subjects a fault of the one is none of the other.
+// Names the sides at fault: a fault of one of two subjects is none of the other.
 std::string side_at_fault(const std::vector<Side>& sides) {
   if (sides.size() != 2 || (!sides[0].outside && !sides[1].outside)) return {};
   return std::string("-of-") + (sides[0].outside ? "a" : "") + (sides[1].outside ? "b" : "");
@@ -40,7 +40,7 @@ std::string message_class(std::string_view message) {
       message.ends_with(')') ? message.substr(std::min(message.rfind(" ("), message.size())) : "";
   if (aside.starts_with(" (at ") || aside.starts_with(" (traceback in ")) message.remove_suffix(aside.size());
   std::string result;
-  for (const std::string_view whose : {"A: ", "B: "})  // of two subjects
+  for (const std::string_view whose : {"A: ", "B: "})  // prefixes that name one of two subjects
     if (message.starts_with(whose)) result = whose == "A: " ? "a" : "b";
   std::string word;
   bool plain = true;  // the word so far holds letters only

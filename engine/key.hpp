@@ -6,7 +6,8 @@
 
 namespace attest::engine {
 
-// What makes two failures the same while a case shrinks: a candidate counts only if it fails with an equal key.
+// The facts that make two failures the same while a case shrinks: a candidate counts only if it fails with an equal
+// key.
 struct FailureKey {
   std::string property;
   VerdictKind kind = VerdictKind::fail;
@@ -21,8 +22,8 @@ FailureKey key_of(std::string_view property, const Verdict& verdict);
 // "property/kind/what".
 std::string to_text(const FailureKey& key);
 
-// The class of a message: its first words in lower case, without numbers, addresses, paths and quoted parts, so that two
-// reports of one cause agree. At most 48 characters of [a-z-].
+// The class of a message: its first words in lower case, without numbers, addresses, paths and quoted parts, so that
+// two reports of one cause agree. At most 48 characters of [a-z-].
 std::string message_class(std::string_view message);
 
 }  // namespace attest::engine

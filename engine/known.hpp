@@ -15,8 +15,8 @@
 
 namespace attest::engine {
 
-// Whether the bucket, or that of another law under the same conditions, is one of those: wrong numbers are one defect whichever
-// law tells them (cluster.hpp), and errors and deaths are in the same words.
+// Whether the bucket, or that of another law under the same conditions, is one of those: wrong numbers are one defect
+// whichever law tells them (cluster.hpp), and errors and deaths are in the same words.
 bool is_known(const std::set<std::string>& buckets, std::string_view bucket);
 
 // A defect that an earlier campaign explained.
@@ -26,42 +26,45 @@ struct KnownDefect {
   std::filesystem::path file;
 };
 
-// Of the entries of a corpus, those that an earlier campaign learned a predicate for that no problem contradicted.
+// The entries of a corpus for which an earlier campaign learned a predicate that no problem contradicted.
 std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus);
 
 // The failures that a corpus expects.
 std::vector<Entry> known_entries(const std::filesystem::path& corpus);
 
-// The entry that a law's failure on a problem is shrunk to, when it is asked once more: nullopt where the law does not fail there, or nobody can
-// say.
+// The entry that a law's failure on a problem is shrunk to, when it is asked once more: nullopt where the law does not
+// fail there, or nobody can say.
 using Reproduced = std::function<std::optional<Entry>(const Problem& at, const std::string& property)>;
 
-// What a corpus tells of the failures of a campaign.
+// The failures of a campaign that a corpus tells.
 class Known {
  public:
-  // All must outlive it. `reproduced` and `calls_of`, what a law calls small beside an entry's own problem, may be empty: nothing is asked.
+  // All must outlive it. `reproduced` and `calls_of`, what a law calls small beside an entry's own problem, may be
+  // empty: nothing is asked.
   Known(const std::vector<Entry>& entries, const Supports& supports, Reproduced reproduced = {},
         std::function<std::vector<Problem>(const Entry& at)> calls_of = {})
       : entries_(entries), supports_(supports), reproduced_(std::move(reproduced)), calls_of_(std::move(calls_of)) {}
 
-  // Marks what the corpus tells: each finding for itself, and a defect all of whose findings are marked. Of another defect new findings
-  // come first. What a failure was shrunk to depends on the time there was for it, so that a finding is told, among failures of one kind,
-  // if
+  // Marks the findings that the corpus tells, and each defect all of whose findings are marked. In another defect new
+  // findings come first. The problem that a failure was shrunk to depends on the time there was for it, so that a
+  // finding is told, among failures of one kind, if
   // - an entry has its bucket, but for the law; or
   // - its problem meets the condition of an entry, under which nearly all problems fail by the law of both; or
-  // - it lies, as does an entry that fails by the law of its defect, where the defect's condition holds: failures are ten times as frequent
-  //   there as elsewhere; or
-  // - it is asked: the law of an entry fails on its problem too, or on a call that its own law makes of it, and what that is shrunk to is
-  //   told so.
+  // - it lies, as does an entry that fails by the law of its defect, where the defect's condition holds: failures are
+  // ten
+  //   times as frequent there as elsewhere; or
+  // - it is asked: the law of an entry fails on its problem too, or on a call that its own law makes of it, and the
+  // entry
+  //   that this failure is shrunk to is told so.
   void mark(Summary& summary);
 
  private:
   // The entries that may tell a defect: of its subject and kind.
   struct Kin {
     std::vector<const Entry*> entries;
-    const FailureKey& key;  // of the defect
+    const FailureKey& key;  // the defect's
     const Predicate*
-        condition;  // of the defect, if it says so much, and holds of such an entry by its law; else nullptr
+        condition;  // the defect's, if it has such a one, and it holds of such an entry by its law; else nullptr
   };
   [[nodiscard]] bool says(const Entry& entry, const FailureKey& key, const Problem& problem) const;
   [[nodiscard]] bool is_told(const Entry& at, const Kin& kin) const;

@@ -19,14 +19,14 @@ namespace {
 using Compare = Atom::Op;
 using Rows = std::span<const Row* const>;
 
-constexpr std::size_t thresholds = 24;    // of one number, in one direction
+constexpr std::size_t thresholds = 24;    // bounds on one number, in one direction
 constexpr std::size_t beam_width = 24;    // conjunctions that are made longer
 constexpr std::size_t most_excluded = 6;  // values of a label, each of which may be what passes
 constexpr std::size_t largest_set = 6;    // labels that are told together
 constexpr double near_bits = 4;           // costs that differ by less say little
 constexpr double slack_bits = 1e-6;       // costs that differ by less are equal
 
-// Which rows a conjunction holds of: failing ones first, then passing ones.
+// The rows that a conjunction holds of: failing ones first, then passing ones.
 class Bits {
  public:
   explicit Bits(std::size_t rows) : words_((rows + 63) / 64) {}
@@ -93,8 +93,8 @@ class Learner {
       const Candidate shorter = best;
       for (const Candidate& candidate : beam)
         if (better(candidate, best) && pays(candidate, shorter, without)) best = candidate;
-      // What little tells apart, the order of traits does: fields before what they come to, round bounds before others; but for
-      // those that leave a failure out.
+      // Candidates of nearly equal cost are ordered by their traits: fields before derived ones, round bounds before
+      // others. A candidate that leaves a failure out does not win this way.
       for (const Candidate& candidate : beam)
         if (best.atoms.size() == length && candidate.cost < cheapest(beam) + near_bits && candidate.pure == best.pure &&
             places(candidate) < places(best) && holds_of(candidate) >= holds_of(best) &&
@@ -162,7 +162,8 @@ class Learner {
   [[nodiscard]] bool is_suggested(std::size_t atom) const {
     return atoms_[atom].value != std::floor(atoms_[atom].value);
   }
-  // Of every failure; no remainder, no alignment and no one number, which a minimal problem has by chance.
+  // Whether an atom holds of every failure, and is no remainder, no alignment and no one number, which a minimal
+  // problem has by chance.
   [[nodiscard]] bool says_of_all(std::size_t atom) const {
     const Atom& one = atoms_[atom];
     const Trait& trait = options_.table[one.trait];
@@ -181,7 +182,7 @@ class Learner {
   static double cheapest(const std::vector<Candidate>& beam) {
     return std::ranges::min(beam, {}, &Candidate::cost).cost;
   }
-  // Of how many failures.
+  // The number of failures that a candidate holds of.
   static std::uint64_t holds_of(const Candidate& candidate) {
     return candidate.cover.failing.count_and(candidate.cover.failing);
   }
@@ -208,7 +209,7 @@ class Learner {
     const std::uint64_t outside = failing_.size() - failing, inside = failing + passing;
     return entropy_bits(failing, inside) + entropy_bits(outside, failing_.size() + passing_.size() - inside);
   }
-  // Which labels a set has, beyond what another comparison of the trait takes to say.
+  // The bits that name the labels of a set, beyond those of another comparison of the trait.
   [[nodiscard]] double set_bits(const Atom& atom) const {
     if (atom.op != Compare::one_of) return 0;
     const auto labels = static_cast<int>(options_.table[atom.trait].labels.size());
@@ -409,7 +410,7 @@ std::vector<const Row*> thinned_out(const std::vector<const Row*>& rows) {
 
 std::vector<const Row*> with_neighbours(const std::vector<const Row*>& passing, std::span<const Row> options,
                                         std::span<const Row> values) {
-  constexpr std::size_t weight = 3;  // of one of `options`
+  constexpr std::size_t weight = 3;  // how often each row of `options` counts
   std::vector<const Row*> rows = thinned_out(passing);
   for (const Row& row : options) rows.insert(rows.end(), weight, &row);
   for (const Row& row : values) rows.push_back(&row);

@@ -62,8 +62,8 @@ class Place {
 // A reproducer, and where it came from.
 struct Kept {
   Entry entry;
-  fs::path folder;   // of its file
-  std::string text;  // of its file, without where that lies: what settles between two that are equally small
+  fs::path folder;   // the folder of its file
+  std::string text;  // its file without where that lies: settles between two that are equally small
 };
 
 bool before(const Kept& a, const Kept& b) {
@@ -99,7 +99,7 @@ fs::path write_moved(const Kept& kept, const fs::path& corpus) {
   return file;
 }
 
-// ---- corpora --------------------------------------------------------------------------------------------------------------
+// ---- corpora --------------------------------------------------------------------------------------------------------
 
 // A bucket without its law, and without the class of wrong numbers: what --minimise tells one defect by.
 std::vector<Kept> minimised(std::vector<Kept> all) {
@@ -118,7 +118,7 @@ std::vector<Kept> minimised(std::vector<Kept> all) {
 }
 
 std::vector<Kept> entries_of(const std::vector<fs::path>& folders, Merged& told) {
-  std::map<fs::path, Kept> by_name;  // of the file that the entry has in any corpus
+  std::map<fs::path, Kept> by_name;  // the file's name, which the entry has in any corpus
   for (const fs::path& file : corpus_files(folders)) {
     try {
       const std::string text = read_file(file, largest_log);
@@ -138,7 +138,7 @@ std::vector<Kept> entries_of(const std::vector<fs::path>& folders, Merged& told)
   return all;
 }
 
-// ---- campaigns ------------------------------------------------------------------------------------------------------------
+// ---- campaigns ------------------------------------------------------------------------------------------------------
 
 struct FoundLine {
   Kept kept;
@@ -297,7 +297,8 @@ void add(Summary& into, const Summary& s) {
   into.seconds_in += s.seconds_in;
 }
 
-// The lines of the cases that a campaign without shards would have kept, and how many failures of each kind it would have chosen.
+// The lines of the cases that a campaign without shards would have kept, and how many failures of each kind it would
+// have chosen.
 struct Cases {
   std::string lines;
   std::map<std::string, std::uint64_t> chosen;
@@ -320,7 +321,7 @@ Cases cases_of(const std::vector<Part>& parts) {
   return cases;
 }
 
-// Of each bucket the smallest; counts of the first failure are the least of all.
+// The smallest reproducer of each bucket; its counts of the first failure are the least of all.
 std::vector<FoundLine> smallest(std::vector<Part>& parts, bool minimise) {
   std::map<std::string, FoundLine> best;
   for (Part& part : parts)

@@ -6,7 +6,8 @@
 
 namespace attest::engine {
 
-// Another subject as it is: what lies between who asks and that one says what it does otherwise. `inner` must outlive it.
+// Another subject as it is: what lies between who asks and that one says what it does otherwise. `inner` must outlive
+// it.
 class PassedOn : public Subject {
  public:
   explicit PassedOn(Subject& inner) noexcept : inner_(inner) {}

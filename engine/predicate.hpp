@@ -18,7 +18,7 @@ struct Atom {
   Op op = Op::eq;
   double value = 0;  // under `one_of` the sum of 2^label over the labels, 52 of them at most
 
-  [[nodiscard]] bool holds(double x) const noexcept {  // of a value of the trait
+  [[nodiscard]] bool holds(double x) const noexcept {  // x: a value of the trait
     switch (op) {
       case Op::eq:
         return x == value;
@@ -41,12 +41,13 @@ struct Atom {
   friend bool operator==(const Atom&, const Atom&) = default;
 };
 
-// A conjunction, such as `scale<=0`, `k_align<16 && d%8==0` or `form.mask==0d|1d`. Without atoms it holds of everything.
+// A conjunction, such as `scale<=0`, `k_align<16 && d%8==0` or `form.mask==0d|1d`. Without atoms it holds of
+// everything.
 struct Predicate {
   std::vector<Atom> atoms;
 
   [[nodiscard]] bool holds(const Row& row) const noexcept;
-  // Of no problem of another operation than its traits'.
+  // False for a problem of another operation than its traits'.
   [[nodiscard]] bool holds(const Problem& problem, const Supports& supports) const;
   friend bool operator==(const Predicate&, const Predicate&) = default;
 };

@@ -5,7 +5,8 @@
 
 namespace attest::engine {
 
-// Cases run side by side, and now and then one of them must be asked alone, so that it is not slow for the others' sake.
+// Cases run side by side, and now and then one of them must be asked alone, so that it is not slow for the others'
+// sake.
 class Quiet {
  public:
   // While one of these lives, a case runs.

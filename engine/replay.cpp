@@ -106,7 +106,7 @@ void judge_expected_pass(const Entry& entry, const Policy& policy, const Verdict
   }
 }
 
-// What the call of an entry does to a fresh instance.
+// The damage that the call of an entry does to a fresh instance.
 Verdict poison_verdict(const Entry& entry, const Problem& problem, Bench bench, const Contract& contract) {
   ailment(bench, contract);  // a fresh instance chooses the canary
   if (!renew(bench)) return Verdict::skip("this subject cannot be started again");
@@ -142,11 +142,12 @@ bool settled(const ReplayResult& result) {
   return result.outcome == Replayed::as_expected || result.outcome == Replayed::unsupported;
 }
 
-// Before it is said that an entry is mended: one that shows every other time, and was by chance seen each time, is missed once in
-// 500.
+// Before it is said that an entry is mended: one that shows every other time, and was by chance seen each time, is
+// missed once in 500.
 constexpr int least_replays = 8, most_replays = 200;
 
-// Of an entry that does not always show: so many that one that shows as often as it did is missed once in a thousand times.
+// The number of runs of an entry that does not always show: a failure that shows as often as it did is missed once in a
+// thousand times.
 int tries_of(const Entry& entry) {
   if (entry.expect != VerdictKind::fail) return 1;
   if (!entry.shown) return least_replays;

@@ -19,18 +19,18 @@ std::string_view name(Replayed outcome) noexcept;
 struct ReplayResult {
   std::filesystem::path file;
   Replayed outcome = Replayed::not_run;
-  std::string sentence;            // what happened, in one sentence
+  std::string sentence;            // the result in one sentence
   std::optional<Entry> entry;      // unless damaged
-  std::optional<Verdict> verdict;  // of its property, if it ran
-  std::string bucket;              // of the failure that showed, if one did
+  std::optional<Verdict> verdict;  // on its property, if it ran
+  std::string bucket;              // the bucket of the failure that showed, if one did
 };
 
 struct ReplayReport {
   // not_here: an expected failure that passes, on a processor without some of the instructions of that which showed it.
   std::int64_t entries = 0, as_expected = 0, unexpected = 0, mended = 0, not_here = 0, damaged = 0, unsupported = 0,
                not_run = 0;
-  // 1 before 2 before 4. No entry at all is 2. Entries that the subject does not take, or that say nothing here, count for
-  // nothing; where there are no others that is 4, as is an entry that was not run, unless `allow_missing`.
+  // 1 before 2 before 4. No entry at all is 2. Entries that the subject does not take, or that say nothing here, count
+  // for nothing; where there are no others that is 4, as is an entry that was not run, unless `allow_missing`.
   [[nodiscard]] Exit exit(bool allow_missing) const noexcept;
 };
 

@@ -153,7 +153,7 @@ void Shrinker::pass_gate(std::size_t worker, double& waited) {
 }
 
 void Shrinker::work(std::size_t worker) {
-  omp_set_num_threads(1);  // what a kernel opens in here would come on top of the campaign's own threads
+  omp_set_num_threads(1);  // threads that a kernel opens in here would come on top of the campaign's own
   double waited = 0;
   std::unique_ptr<Subject> subject, peer;
   Instance instance(settled_);

@@ -27,14 +27,14 @@ namespace attest::engine {
 struct ShrinkTask {
   Problem problem;
   CaseOutcome outcome;
-  std::uint64_t number = 0;  // of the case
-  double seconds = 0;        // of the campaign, when it failed
+  std::uint64_t number = 0;  // the case's
+  double seconds = 0;        // on the campaign's clock, when it failed
   std::uint64_t cases = 0;   // drawn until then
   std::string signature;
-  std::uint64_t rank = 0;  // of those that wait, the lowest is begun first
+  std::uint64_t rank = 0;  // order: the lowest of those that wait is begun first
 };
 
-// What became of it.
+// The result of a task.
 struct ShrinkResult {
   ShrinkTask task;
   Entry entry;
@@ -51,15 +51,16 @@ struct ShrinkProgress {
   ShrinkStep step;
 };
 
-// Shrinks one. `bench` gives the thread's instances, which are started the first time. Each call of the subject waits while its thread
-// has no leave to run; `stop` asks to end with what there is.
+// Shrinks one. `bench` gives the thread's instances, which are started the first time. Each call of the subject waits
+// while its thread has no leave to run; `stop` asks to end with what there is.
 using ShrinkWork =
     std::function<ShrinkResult(const std::function<Bench()>& bench, ShrinkTask task, const std::atomic<bool>& stop,
                                const std::function<void(const ShrinkStep&)>& accepted)>;
 
-// Shrinks beside a campaign: tasks are begun by rank, those of one rank in the order in which they came, and handed back in the order
-// in which they were begun, on threads of its own with
-// instances of the subject of their own. A thread runs only while it is given leave, and waits between two calls otherwise.
+// Shrinks beside a campaign: tasks are begun by rank, those of one rank in the order in which they came, and handed
+// back in the order in which they were begun, on threads of its own with
+// instances of the subject of their own. A thread runs only while it is given leave, and waits between two calls
+// otherwise.
 class Shrinker {
  public:
   Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, ShrinkWork work, std::size_t workers,
@@ -85,7 +86,7 @@ class Shrinker {
   // Finished tasks of which all that were begun earlier are finished too.
   std::vector<ShrinkResult> take_results();
   std::vector<ShrinkProgress> take_progress();
-  // What was not begun, of that what `wanted` says: it is no task of this any more.
+  // Takes the tasks out that were not begun and for which `wanted` holds.
   std::vector<ShrinkTask> take_waiting(const std::function<bool(const ShrinkTask&)>& wanted);
 
  private:

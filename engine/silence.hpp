@@ -6,19 +6,20 @@
 
 namespace attest::engine {
 
-// Tells if the subject returned nothing on a case: each of its calls was refused, or was an error, a crash or a time-out; or one was a time-out,
-// and a fresh instance silent.
+// Tells if the subject returned nothing on a case: each of its calls was refused, or was an error, a crash or a
+// time-out; or one was a time-out, and a fresh instance silent.
 bool is_silent(const CaseOutcome& outcome);
 
-// Cases on which the subject returned nothing, all for one reason, and after which it did not return anything either. Where a device is lost
-// or a library is missing every call fails alike: that is one failure of what the subject stands on, and none of the problems.
+// Cases on which the subject returned nothing, all for one reason, and after which it did not return anything either.
+// Where a device is lost or a library is missing every call fails alike: that is one failure of what the subject stands
+// on, and none of the problems.
 class Silence {
  public:
   // `jobs`: cases that are asked side by side.
   explicit Silence(int jobs) : jobs_(jobs) {}
-  // Counts the next case, which was over at `finished` seconds. True when it is time to ask a fresh instance whether it returns anything: at
-  // once where one was asked, and was silent; after errors, crashes and time-outs of `patience` cases; after refusals of more, and of those
-  // only where nothing was ever returned.
+  // Counts the next case, which was over at `finished` seconds. True when it is time to ask a fresh instance whether it
+  // returns anything: at once where one was asked, and was silent; after errors, crashes and time-outs of `patience`
+  // cases; after refusals of more, and of those only where nothing was ever returned.
   bool add(std::uint64_t number, double finished, const CaseOutcome& outcome);
   // A fresh instance returns something: the next question comes after twice as many cases.
   void broken();

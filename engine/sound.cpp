@@ -13,7 +13,8 @@ namespace {
 
 Format dtype_of(const Contract& contract) { return storage_of(policy_of(contract)); }
 
-// What the canary is held against: memory, result class and bound. They make no call beyond that of the problem.
+// The laws that the canary is held against: memory, result class and bound. They make no call beyond that of the
+// problem.
 std::vector<std::size_t> canary_laws(const Op& op) {
   std::vector<std::size_t> laws;
   for (std::size_t law = 0; law < all_laws().size(); ++law)
@@ -23,7 +24,8 @@ std::vector<std::size_t> canary_laws(const Op& op) {
   return laws;
 }
 
-// What is wrong with the answer, if anything; `answered`: whether there was one to judge. `contract` is that of the call before.
+// The ailment that the answer shows, if any; `answered`: whether there was one to judge. `contract` is that of the call
+// before.
 std::optional<Ailment> ask(const Problem& problem, Bench bench, const Contract& contract, bool& answered) {
   const Op& op = problem.op();
   CaseOutcome outcome =
@@ -34,7 +36,7 @@ std::optional<Ailment> ask(const Problem& problem, Bench bench, const Contract& 
   return Ailment{law.law, std::move(law.verdict), problem, {}};
 }
 
-// What is wrong for good: a kernel that errs now and then errs on the canary too.
+// The ailment that three calls show alike: a kernel that errs now and then errs on the canary too.
 std::optional<Ailment> ask_for_good(const Problem& problem, Bench bench, const Contract& contract) {
   constexpr int times = 3;
   std::optional<Ailment> wrong;
@@ -46,8 +48,9 @@ std::optional<Ailment> ask_for_good(const Problem& problem, Bench bench, const C
   return wrong;
 }
 
-// The first canary that is answered rightly becomes that of the dtype; else what was wrong with the first. After a death the
-// next is asked of another instance, which says nothing about this one: only of a `fresh` one are the others asked then.
+// The first canary that is answered rightly becomes that of the dtype; else what was wrong with the first. After a
+// death the next is asked of another instance, which says nothing about this one: only of a `fresh` one are the others
+// asked then.
 std::optional<Ailment> choose(Bench bench, const Contract& contract, Instance::Canary& canary_of_dtype, bool fresh) {
   std::optional<Ailment> first;
   for (const Problem& problem : contract.op().canaries(bench.subject.info(), dtype_of(contract))) {
@@ -66,17 +69,17 @@ std::optional<Ailment> choose(Bench bench, const Contract& contract, Instance::C
   return first;
 }
 
-// Of one subject, asked by itself.
+// The ailment of one subject, asked by itself.
 std::optional<Ailment> ailment_of_one(Bench bench, const Contract& contract) {
   Instance::Canary& known = bench.instance->canary(dtype_of(contract));
   if (known.none) return std::nullopt;
   if (known.problem) return ask_for_good(*known.problem, bench, contract);
   std::optional<Ailment> wrong = choose(bench, contract, known, false);
   if (!wrong) return std::nullopt;
-  // Of an instance that is not sound, or of a kernel that is wrong everywhere: a fresh one tells.
+  // The instance is not sound, or the kernel is wrong everywhere: a fresh one tells.
   if (!renew(bench) || choose(bench, contract, known, true)) known.none = true;
   if (known.none) return std::nullopt;
-  // Of a canary that ends fresh instances too, nobody knows what it says of that one.
+  // A canary that ends fresh instances too says nothing about that one.
   if (ends_instance(wrong->verdict.kind) && wrong->canary != *known.problem) return std::nullopt;
   return wrong;
 }

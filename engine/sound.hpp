@@ -7,7 +7,7 @@
 
 namespace attest::engine {
 
-// What shows that an instance is not sound: a call that a fresh instance answers rightly, and this one does not.
+// A sign that an instance is not sound: a call that a fresh instance answers rightly, and this one does not.
 struct Ailment {
   std::size_t law = 0;  // position in properties::properties()
   Verdict verdict;
@@ -20,16 +20,16 @@ struct Ailment {
   [[nodiscard]] Verdict poison() const;
 };
 
-// Asks the instance the canary: the smallest problem of a few, within the subject's supports, that a fresh instance answers
-// rightly. nullopt where it still does, if only once in three times, and where no instance ever does, so that nothing tells.
-// The first time that an instance fails all of the few, it is renewed to find out.
+// Asks the instance the canary: the smallest problem of a few, within the subject's supports, that a fresh instance
+// answers rightly. nullopt where it still does, if only once in three times, and where no instance ever does, so that
+// nothing tells. The first time that an instance fails all of the few, it is renewed to find out.
 std::optional<Ailment> ailment(Bench bench, const Contract& contract);
 
 // Puts a fresh instance in the place of this one. False where the subject cannot be renewed: it is then as it was.
 bool renew(Bench bench);
 
-// A first call on a fresh instance, whatever it gives: what comes once to an instance belongs to no call's time limit. False if it does
-// not return in time.
+// A first call on a fresh instance, whatever it gives: what comes once to an instance belongs to no call's time limit.
+// False if it does not return in time.
 bool warm_up(Bench bench, const Contract& contract);
 
 // Tells if a fresh instance returns anything, right or wrong, of the problems that canaries are chosen from.

@@ -16,11 +16,11 @@ std::vector<Format> storage_formats(const SubjectInfo& info, const Op& op, const
   const Format storage = storage_of(*policy);
   if (std::ranges::find(dtypes, storage) == dtypes.end())
     throw usage_error("--policy stores " + std::string(name(storage)) + ", which " + info.name + " does not offer");
-  (void)op.with_policy(op.contract(info, storage), *policy);  // which may refuse it
+  (void)op.with_policy(op.contract(info, storage), *policy);  // may refuse it
   return {storage};
 }
 
-// What is left of the storage formats.
+// The storage formats that the assumption leaves.
 std::vector<Format> narrowed(std::vector<Format> dtypes, const SubjectInfo& info, const Assumption& assume) {
   const auto intervals = assume.intervals();
   const auto found = intervals.find("dtype");
@@ -43,7 +43,7 @@ void narrow(Domain& domain, const Assumption& assume) {
     domain.narrow_form(bound.form, [&](std::string_view value) { return (value == bound.value) == bound.equal; });
 }
 
-// What the subject says of which problems are drawn.
+// Tells the domain the subject's own conditions on the problems that are drawn.
 void apply_drawn(Domain& domain, const Op& op, const Supports& supports) {
   if (!domain.has_forms()) return;
   const auto read = [&](const std::string& where, const std::string& text) {
@@ -72,9 +72,9 @@ std::uint64_t Shard::next(std::uint64_t number, std::uint64_t repeat) const noex
 }
 
 std::uint64_t usual_repeat(const SubjectInfo& info, const SubjectInfo* peer) noexcept {
-  // Problems of one plan are alike: a planted fault is found after 1 + 0.18 (r - 1) times as many of them (docs/cli.md, "Plans").
-  // At two plans for r problems, the call's own and that of a law, each of which takes 30 ms beside, time to find is least at
-  // r^2 = (1 - 0.18) / 0.18 * 2 plan_ms / 30.
+  // Problems of one plan are alike: a planted fault is found after 1 + 0.18 (r - 1) times as many of them (docs/cli.md,
+  // "Plans"). At two plans for r problems, the call's own and that of a law, each of which takes 30 ms beside, time to
+  // find is least at r^2 = (1 - 0.18) / 0.18 * 2 plan_ms / 30.
   constexpr double problems_by_plan_ms = 0.3;
   constexpr int most_octaves = 5;
   const double plan_ms = std::max(info.plan_ms, peer ? peer->plan_ms : 0);
@@ -99,7 +99,7 @@ std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const 
     return domain;
   }
   const Assumption about_subject = assume->about(supports.forms());
-  // Of all first: what is wrong with the subject is said before what is wrong with the assumption.
+  // The whole domain comes first: an error of the subject is told before an error of the assumption.
   std::unique_ptr<Domain> domain = op.domain(supports, dtypes);
   domain = op.domain(supports, narrowed(std::move(dtypes), info, about_subject));
   domain->draw_sizes(sizes);

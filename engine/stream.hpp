@@ -9,23 +9,24 @@
 
 namespace attest::engine {
 
-// One of `count` equal parts of a campaign's stream of cases, by number from 1. A shape that is kept for several cases stays
-// within one shard, so that the union over the shards is the same stream for every count.
+// One of `count` equal parts of a campaign's stream of cases, by number from 1. A shape that is kept for several cases
+// stays within one shard, so that the union over the shards is the same stream for every count.
 struct Shard {
   std::uint64_t index = 1, count = 1;
   // The first case from `number` on that belongs to this shard; each shape is kept for `repeat` cases.
   [[nodiscard]] std::uint64_t next(std::uint64_t number, std::uint64_t repeat) const noexcept;
 };
 
-// For how many cases a plan is kept where nobody says: the power of two nearest to what finds most in a time, for what the
-// subject spends on plans; 1 if that is little, 32 at most. `peer`: of two subjects the second.
+// For how many cases a plan is kept where nobody says: the power of two nearest to what finds most in a time, for what
+// the subject spends on plans; 1 if that is little, 32 at most. `peer`: of two subjects the second.
 std::uint64_t usual_repeat(const SubjectInfo& info, const SubjectInfo* peer = nullptr) noexcept;
 
-// The contract a problem is judged by: the subject's for the problem's dtype, with `policy` in place of its own if given.
+// The contract a problem is judged by: the subject's for the problem's dtype, with `policy` in place of its own if
+// given.
 Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem);
 
-// What may be drawn for a subject: its supports, the storage format of `policy` if given, and what `assume` leaves; simple
-// bounds of an assumption narrow the domain, the rest of it turns draws away.
+// The domain that may be drawn for a subject: its supports, the storage format of `policy` if given, and the part that
+// `assume` leaves; simple bounds of an assumption narrow the domain, the rest of it turns draws away.
 // Throws Error(usage) if nothing is left, or if the subject does not offer the policy's storage format.
 std::unique_ptr<Domain> domain_for(const SubjectInfo& info, const Op& op, const std::optional<Policy>& policy,
                                    const std::optional<Assumption>& assume, SizeRegime sizes = SizeRegime::both);

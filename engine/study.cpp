@@ -9,15 +9,15 @@
 namespace attest::engine {
 namespace {
 
-constexpr double sufficient_share = 0.9;  // of the problems under a predicate that fail
-constexpr double alike_share = 0.8;       // of the failures under either of two predicates, that lie under both
-// A predicate may explain failures of no bucket for another finding if so many of the problems under it fail, and so many times
-// as many as under that one's.
+constexpr double sufficient_share = 0.9;  // share of the problems under a predicate that fail
+constexpr double alike_share = 0.8;       // share of the failures under either of two predicates that lie under both
+// A predicate may explain failures of no bucket for another finding if so many of the problems under it fail, and so
+// many times as many as under that one's.
 constexpr double explaining_share = 0.25, explaining_better = 1.5;
 
 bool may_be_learned(const Entry& entry) { return entry.seen != VerdictKind::flaky; }
 
-// Of which a reproducer's neighbours are.
+// The formats that a reproducer's neighbours may have.
 std::vector<Format> every_format() {
   std::vector<Format> all;
   for (int i = 0; i < format_count; ++i) all.push_back(static_cast<Format>(i));
@@ -87,8 +87,8 @@ std::vector<Studied> Study::all() {
   return studied;
 }
 
-// Those inside the predicate of another that leaves out the reproducer of this one, and inside which far more of the problems
-// fail than where this one's predicate holds.
+// Those inside the predicate of another that leaves out the reproducer of this one, and inside which far more of the
+// problems fail than where this one's predicate holds.
 std::unordered_set<const Row*> Study::explained_elsewhere(const Studied& studied,
                                                           const std::vector<Studied>& others) const {
   const auto share = [](const Studied& of) {
@@ -153,7 +153,8 @@ void Study::learn_from(Studied& studied, const std::set<std::string>& buckets,
   for (const Studied* other : others) anchors.push_back(&other->row);
   const LearnOptions options{.of_layout = !studied.of_calls && studied.key.property == "layout"};
   studied.learned = learn(thinned_out(studied.failing), some, anchors, options);
-  // Those that nobody shrank may be of so many defects that all together have nothing in common, or nothing of this one.
+  // Those that nobody shrank may be of so many defects that all together have nothing in common, or nothing of this
+  // one.
   const auto refuted = [&](const Predicate& predicate) {
     return !predicate.atoms.empty() && holds_of_one(predicate, beside.settings);
   };
@@ -249,7 +250,8 @@ bool Study::is_of(const CaseRow& row, const std::set<std::string>& buckets) cons
   return bucket == nullptr || buckets.contains(*bucket);
 }
 
-// Of the laws that fail on the reproducer, or that made a call which was not done, the weightiest, and of these the one that failed in most of the problems.
+// Chooses the weightiest of the laws that fail on the reproducer, or that made a call which was not done; among equals
+// the one that failed in most of the problems.
 void Study::choose_key(Studied& studied, const std::set<std::string>& bucket) const {
   const std::string kind = kind_of(studied.key);
   std::map<std::string, std::pair<FailureKey, std::size_t>> seen;

@@ -25,21 +25,23 @@ std::vector<Candidate> tried_neighbours(const Entry& entry, const Supports& supp
 // A finding and what the campaign's problems say of it.
 struct Studied {
   std::size_t finding = 0;      // position among the findings
-  FailureKey key;               // of the law that most of its failures show under
+  FailureKey key;               // the law that most of its failures show under
   std::set<std::string> shows;  // keys of the laws that fail on its reproducer
-  Row row;  // of the reproducer; of a law that could not go on, of the call that was not done, if it is known
+  Row row;  // the reproducer's; for a law that could not go on, that of the call not done, if it is known
   Learned learned;
   std::vector<const Row*> failing;  // the failures it was learned from
-  bool of_calls = false;  // rows are of calls that were not done, whatever law made them; else of the law's problems
+  bool of_calls = false;  // rows are those of calls not done, whatever law made them; else of the law's problems
   std::size_t own = 0;    // failures in problems of its own bucket: what nobody shrank may be of any defect
 };
 
-// The call that was not done when a law was asked of an entry once more; nullopt if it is not known, or was the entry's own.
+// The call that was not done when a law was asked of an entry once more; nullopt if it is not known, or was the entry's
+// own.
 using UndoneCall = std::function<std::optional<Problem>(const Entry& at)>;
 
-// Learns where findings show. An error or a death is of the call that was not done, whatever law made it: the calls are what fails, and
-// the problems whose own call was done are what passes. Failures that fell into buckets of others say nothing about one, and of those that nobody shrank
-// the ones that another explains better neither; a neighbour of a minimal reproducer passes. All arguments must outlive it.
+// Learns where findings show. An error or a death is of the call that was not done, whatever law made it: the calls are
+// what fails, and the problems whose own call was done are what passes. Failures that fell into buckets of others say
+// nothing about one, and of those that nobody shrank the ones that another explains better neither; a neighbour of a
+// minimal reproducer passes. All arguments must outlive it.
 class Study {
  public:
   // `buckets`: by the signature of a row that failed. `undone` may be empty: nothing is asked.
@@ -56,14 +58,15 @@ class Study {
   // From those of several buckets; it then holds of the reproducers of `others` too.
   void learn_from(Studied& studied, const std::set<std::string>& buckets,
                   const std::vector<const Studied*>& others = {}) const;
-  // What a minimal reproducer shows by itself, of one that failed too seldom for more: failures that fell into `buckets`, for others may
-  // be of any defect. Whether that is anything.
+  // Learns from a minimal reproducer that failed too seldom for more, and from failures that fell into `buckets`, for
+  // others may be of any defect. Returns whether that told anything.
   bool learn_from_neighbours(Studied& studied, const std::set<std::string>& buckets) const;
   // The problems that are known to be of these buckets, in whatever way they failed.
   [[nodiscard]] std::vector<const Row*> problems_of(const std::set<std::string>& buckets) const;
   // How often it failed in problems that are known to be of these buckets.
   [[nodiscard]] std::size_t own_failures(const Studied& studied, const std::set<std::string>& buckets) const;
-  // Whether a predicate says what a minimal reproducer needs: it holds of it, and of no neighbour that passes with other options.
+  // Whether a predicate says what a minimal reproducer needs: it holds of it, and of no neighbour that passes with
+  // other options.
   [[nodiscard]] bool is_need(const Predicate& predicate, const Studied& studied) const;
   // Whether such a neighbour lies where it holds.
   [[nodiscard]] bool is_refuted(const Predicate& predicate, const Studied& studied) const;
@@ -76,7 +79,7 @@ class Study {
   [[nodiscard]] bool needs_a_form_beside(const Predicate& predicate, const Studied& studied) const;
   // The rows that failed as `studied` did, in problems of `buckets`.
   [[nodiscard]] std::vector<const Row*> failing(const Studied& studied, const std::set<std::string>& buckets) const;
-  // What it takes to say which problems failed by the law of `studied`, given these predicates (learn.hpp).
+  // The bits that say which problems failed by the law of `studied`, given these predicates (learn.hpp).
   [[nodiscard]] double bits_given(const Studied& studied, std::initializer_list<const Predicate*> predicates) const;
 
  private:
@@ -89,11 +92,12 @@ class Study {
   void choose_key(Studied& studied, const std::set<std::string>& bucket) const;
   // The rows that pass where those of `studied` fail.
   [[nodiscard]] std::vector<const Row*> passing(const Studied& studied) const;
-  // Neighbours of a minimal reproducer that pass: those that say more than that other numbers pass, and those that do not.
+  // Neighbours of a minimal reproducer that pass: those that say more than that other numbers pass, and those that do
+  // not.
   struct Neighbours {
     std::vector<Row> options, values;
     std::vector<Row> settings, forms;  // those of the options that have other settings alone, and another form alone
-    std::set<std::string> needed;      // what the reproducer has in place of such a form
+    std::set<std::string> needed;      // values of the reproducer in place of such a form
   };
   [[nodiscard]] const Neighbours& passing_neighbours(std::size_t finding) const;
   [[nodiscard]] std::vector<const Row*> own_failing(const Studied& studied, const std::set<std::string>& buckets) const;

@@ -23,7 +23,7 @@ namespace attest::engine {
 // One bucket of failures and what stands for it.
 struct Finding {
   Entry entry;  // the reproducer: minimal problem, property, bucket, evidence, neighbours, shrink calls
-  std::uint64_t case_number = 0;  // of the first failure
+  std::uint64_t case_number = 0;  // the case of the first failure
   double seconds_to_first = 0;
   std::uint64_t cases_to_first = 0;  // problems drawn until then
   std::uint64_t failures = 1;        // cases that fell into this bucket, shrunk or counted
@@ -38,27 +38,27 @@ struct Finding {
   }
 };
 
-// What precision a kernel computes in after all, whose numbers the policy that was asked for excludes (effective.hpp).
+// The precision that a kernel in fact computes in, if its numbers break the policy that was asked for (effective.hpp).
 struct Effective {
   Policy requested;
   std::vector<Policy>
       fits;  // the widest narrower policies that permit all of them; empty: none of those that were tried
-  std::vector<std::string> otherwise{};  // what else permits them under `requested` itself: "variance=one_pass"
+  std::vector<std::string> otherwise{};  // readings that permit them under `requested` itself: "variance=one_pass"
 };
 
-// What one defect explains: the buckets that belong to it, and where it shows.
+// One defect: the buckets that belong to it, and the place where it shows.
 struct Defect {
   std::vector<std::size_t> findings;  // positions in Summary::findings, first the smallest that the predicate holds of
-  FailureKey key;                     // of the failures that the predicate was learned from
+  FailureKey key;                     // the key of the failures that the predicate was learned from
   Predicate predicate;                // no atoms: nothing tells failing problems from others
-  Separation counts;                  // of the campaign's problems that the law gave a verdict on
+  Separation counts;                  // counts of the campaign's problems that the law gave a verdict on
   std::uint64_t failures = 0;         // cases that fell into its buckets
   bool known = false;                 // all of its buckets are
   std::optional<Effective> effective{};
-  std::optional<Explanation> explanation;  // of its reproducer; absent where none was sought
+  std::optional<Explanation> explanation;  // explains its reproducer; absent where none was sought
 };
 
-// What a campaign no longer drew, or no longer asked, but for one case in twenty.
+// A condition that a campaign no longer drew, or no longer asked, but for one case in twenty.
 struct Avoided {
   std::string predicate;  // "scale<=0", "law==layout && other_layout==odd_base"
   std::uint64_t failing = 0, asked = 0;
@@ -71,8 +71,8 @@ struct PropertyCounts {
   [[nodiscard]] std::uint64_t of(VerdictKind kind) const;
 };
 
-// What a law warns of, or what contracts leave open between two subjects: how many problems show it, and of them the one whose evidence
-// has the largest ratio, the first among equals.
+// A law's warning, or a difference that the contracts of two subjects leave open: the number of problems that show it,
+// and the one whose evidence has the largest ratio, the first among equals.
 struct Warned {
   std::uint64_t problems = 0;
   std::string problem;
@@ -80,9 +80,9 @@ struct Warned {
   void add(const Warned& more);
 };
 
-// What a campaign did, in the words of docs/cli.md.
+// The result of a campaign, in the words of docs/cli.md.
 struct Summary {
-  std::string subject_b, subject_b_version;            // of two subjects
+  std::string subject_b, subject_b_version;            // the second of two subjects
   std::string verb, subject, subject_version, policy;  // policy: as given, empty if drawn per problem
   bool policy_declared =
       true;  // false: neither given nor declared by the subject; the most generous reading of each dtype
@@ -104,7 +104,7 @@ struct Summary {
   double seconds = 0;
   Seconds seconds_in;
   std::vector<Finding> findings;  // one per bucket, in order of case number
-  std::vector<Defect> defects;    // what they come down to, in the same order
+  std::vector<Defect> defects;    // the defects behind them, in the same order
   std::vector<Avoided> avoided;
   std::uint64_t redrawn = 0;             // problems drawn in place of others that are understood
   std::uint64_t laws_left_out = 0;       // laws not asked where they are known to fail
@@ -113,7 +113,7 @@ struct Summary {
   std::uint64_t next_case = 0;           // where a resumed campaign goes on
   bool interrupted = false;
   std::string silent;  // the reason for an early end, in one sentence: since when no call returns; empty otherwise
-  std::uint64_t earlier_cases = 0;  // of `cases`: drawn by the runs that this one goes on from
+  std::uint64_t earlier_cases = 0;  // those of `cases` drawn by the runs that this one goes on from
 
   // The finding of a defect whose first failure came first: where the defect was met.
   [[nodiscard]] const Finding& first_of(const Defect& defect) const;
@@ -123,17 +123,19 @@ struct Summary {
   void add(const Problem& problem, const CaseOutcome& outcome);
   // 1 if a finding is not known; else 130 if a signal ended it; 5 if unjudged() says why; else 0.
   [[nodiscard]] Exit exit() const noexcept;
-  // Why this says nothing of the subject, in one sentence; empty otherwise: nothing was executed, or every verdict but the guards' was
-  // skip or vacuous.
+  // Why this says nothing of the subject, in one sentence; empty otherwise: nothing was executed, or every verdict but
+  // the guards' was skip or vacuous.
   [[nodiscard]] std::string emptiness() const;
-  // The same, or why it says too little: the bound judged no element, or the subject refused more than half of the problems.
+  // The same, or why it says too little: the bound judged no element, or the subject refused more than half of the
+  // problems.
   [[nodiscard]] std::string unjudged() const;
 };
 
 // The object that --json writes. `rerun` makes each finding's rerun line.
 nlohmann::ordered_json to_json(const Summary& summary, const std::function<std::string(const Finding&)>& rerun);
 
-// Everything a resumed campaign needs of a summary but its findings, and back. Reading throws nlohmann::json::exception.
+// Everything a resumed campaign needs of a summary but its findings, and back. Reading throws
+// nlohmann::json::exception.
 nlohmann::ordered_json state_to_json(const Summary& summary);
 void state_from_json(const nlohmann::json& object, Summary& summary);
 

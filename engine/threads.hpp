@@ -8,8 +8,8 @@ namespace attest::engine {
 
 inline bool is_set(const std::atomic<bool>* interrupt) noexcept { return interrupt && interrupt->load(); }
 
-// Runs body(i) for 0..count-1 on `jobs` threads, the same numbers on the same thread each time; begins none once `interrupt`
-// is set. Throws what the body threw first.
+// Runs body(i) for 0..count-1 on `jobs` threads, the same numbers on the same thread each time; begins none once
+// `interrupt` is set. Throws what the body threw first.
 template <class Body>
 void on_all_threads(std::uint64_t count, int jobs, Body&& body, const std::atomic<bool>* interrupt = nullptr) {
   std::exception_ptr error;

@@ -44,11 +44,11 @@ class Allowance {
   std::atomic<double> begun_ = never, left_;
 };
 
-// In place of a call that is not begun, since time is over. What was under way then is given up.
+// Thrown in place of a call that is not begun, since time is over. The work under way is given up.
 struct OutOfTime {};
 
-// Instances that begin no call and no life once `over` says so: they throw OutOfTime. A call that was begun goes on to its end; one that is
-// given longer than its limit has no more than the seconds that `left` says.
+// Instances that begin no call and no life once `over` says so: they throw OutOfTime. A call that was begun goes on to
+// its end; one that is given longer than its limit has no more than the seconds that `left` says.
 class Timed final : public SubjectFactory {
  public:
   // `inner` must outlive it and its instances; the two are asked from any thread.

@@ -10,7 +10,7 @@ namespace {
 using Kind = Trait::Kind;
 
 constexpr std::size_t most_form_traits = 64;
-constexpr std::size_t most_values = 4 * most_form_values;  // of forms of one name
+constexpr std::size_t most_values = 4 * most_form_values;  // values that forms of one name may have
 
 std::vector<Trait> fixed_traits() {
   std::vector<Trait> all;

@@ -11,16 +11,17 @@ namespace attest::engine {
 // answers depend on the cases alone.
 class Triage {
  public:
-  // Whether to shrink a failure of this key and signature (bucket.hpp): the first three of a signature and one in fifty of
-  // the rest; of a key that has many already, the first of each signature alone, and in the end none but one in fifty. A key
-  // of deaths, errors and hangs has many sooner: each of its calls costs a start of the subject. `understood`: how many
-  // predicates explain failures of the key; each makes room for what it does not explain, which is another defect.
+  // Whether to shrink a failure of this key and signature (bucket.hpp): the first three of a signature and one in fifty
+  // of the rest; of a key that has many already, the first of each signature alone, and in the end none but one in
+  // fifty. A key of deaths, errors and hangs has many sooner: each of its calls costs a start of the subject.
+  // `understood`: how many predicates explain failures of the key; each makes room for what it does not explain, which
+  // is another defect.
   bool ask(const FailureKey& key, const std::string& signature, std::uint64_t understood = 0);
 
   struct State {
-    std::uint64_t failures = 0;  // of this signature
-    std::uint64_t shrunk = 0;    // of which a reproducer was made
-    std::string bucket;          // of the latest one: what the others are counted under
+    std::uint64_t failures = 0;  // failures of this signature
+    std::uint64_t shrunk = 0;    // failures of which a reproducer was made
+    std::string bucket;          // the latest reproducer's: the others are counted under it
     friend bool operator==(const State&, const State&) = default;
   };
   // By signature, and how many of each key were chosen; public so that a campaign can store and restore them.

@@ -5,9 +5,9 @@
 
 namespace attest::engine {
 
-// Which of several threads may begin a case where all ask one device. It takes turns between processes, so that short calls of
-// several come to fewer than those of one; a thread that waits for a plan or for a new process leaves it idle. So another begins
-// once nobody has begun for a while. For any number of threads.
+// Decides which of several threads may begin a case where all ask one device. The device takes turns between processes,
+// so that short calls of several do less than those of one; a thread that waits for a plan or for a new process leaves
+// it idle. So another begins once nobody has begun for a while. For any number of threads.
 class Turns {
  public:
   // `patience`: seconds after which a case is taken for one that leaves the device to others.

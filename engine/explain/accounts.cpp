@@ -25,7 +25,7 @@ bool are_given(const Evidenced& asked, const Answers& answers) {
   return true;
 }
 
-// What gives the numbers of one problem.
+// The kernels and departures that give the numbers of one problem.
 std::set<std::string> accounts_on(const Evidenced& asked, const Op& op, const std::string& subject,
                                   const std::optional<std::set<std::string>>& among) {
   std::vector<const KeptCall*> calls;

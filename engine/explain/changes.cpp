@@ -18,7 +18,7 @@ std::string words_of(const Field& field, const Problem& problem) {
   return std::to_string(value);
 }
 
-// What a field may be besides what it is.
+// The other values that a field may have.
 std::vector<Index> others(const Field& field, const Problem& problem) {
   constexpr Index most_labels = 4;
   const Index now = field.get(problem);

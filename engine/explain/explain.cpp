@@ -93,7 +93,7 @@ Before before_shrinking(const Entry& entry) {
 namespace {
 
 constexpr Index most_work_of_changes = Index{1} << 16;
-constexpr int most_reruns = 50;  // of a failure that does not always show
+constexpr int most_reruns = 50;  // runs of a failure that does not always show
 
 bool passes(const Verdict& verdict) { return verdict.kind == VerdictKind::pass || verdict.kind == VerdictKind::warn; }
 
@@ -149,16 +149,16 @@ bool reads_beyond(const KeptCall& call, Subject& subject) {
   return KeptCall::same_elements(once, call.answered()) && !KeptCall::same_elements(once, other);
 }
 
-// What failed; no problem where numbers that were saved are explained.
+// The law that failed, and its problem; no problem where numbers that were saved are explained.
 struct LawAsked {
   std::string_view law;
   const Problem* problem = nullptr;
 };
 
-// ---- the stage -------------------------------------------------------------------------------------------------------------
+// ---- the stage ------------------------------------------------------------------------------------------------------
 
-// The one tensor of which all is that lies outside anywhere, if it is not the first that the operation gives: what is wrong with
-// it is no consequence of what comes before. Else empty.
+// The one tensor of which all is that lies outside anywhere, if it is not the first that the operation gives: what is
+// wrong with it is no consequence of what comes before. Else empty.
 std::string only_tensor(std::span<const Evidenced> all) {
   std::string_view only;
   for (const Evidenced& evidence : all)
@@ -175,7 +175,8 @@ std::string only_tensor(std::span<const Evidenced> all) {
   return std::string(only);
 }
 
-// The stage that overflows in every element of a call that is not finite and should be, and in which nothing else is outside.
+// The stage that overflows in every element of a call that is not finite and should be, and in which nothing else is
+// outside.
 std::string overflowing(std::span<const Evidenced> all) {
   const Evidenced& evidence = all.front();
   const std::size_t told = first_outside(evidence.heard);
@@ -192,9 +193,9 @@ std::string overflowing(std::span<const Evidenced> all) {
 }
 
 // The first stage that is given and out of its bound, or what goes wrong behind the stages before it; else a fault
-// that gives the numbers on every problem; else another meaning that permits them on every problem; else what was written; else
-// formats and numbers that permit them on every problem; else what overflows, or what the law that failed holds apart; else the first
-// two on this problem alone.
+// that gives the numbers on every problem; else another meaning that permits them on every problem; else what was
+// written; else formats and numbers that permit them on every problem; else what overflows, or what the law that failed
+// holds apart; else the first two on this problem alone.
 void tell_stage(std::span<const Evidenced> all, const LawAsked& asked, Explanation& into) {
   using Match = Hypothesis::Match;
   using Kind = ops::Departure::Kind;

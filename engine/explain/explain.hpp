@@ -18,27 +18,28 @@
 
 namespace attest::engine {
 
-// What an explanation may cost. Work is in multiply-adds, or what stands for them: where no seconds are given, the result does
-// not depend on the machine.
+// The cost that an explanation may have. Work is in multiply-adds, or the operation's own unit: where no seconds are
+// given, the result does not depend on the machine.
 struct ExplainLimits {
-  Index oracle_work = Index{1} << 22;       // of one look at all elements of one call
-  Index hypothesis_work = Index{1} << 26;   // of all kernels together that are run in the subject's place
-  Index fit_work = Index{1} << 30;          // of all looks at whole calls that promises are held against
+  Index oracle_work = Index{1} << 22;       // for one look at all elements of one call
+  Index hypothesis_work = Index{1} << 26;   // for all kernels together that run in the subject's place
+  Index fit_work = Index{1} << 30;          // for all looks at whole calls that promises are held against
   int changes = 48;                         // problems besides this one that the subject is asked
-  std::optional<double> seconds;            // after which nothing further is begun
+  std::optional<double> seconds;            // nothing further is begun after them
   std::set<std::string> families_left_out;  // hypotheses that are not run
 };
 
-// Which elements are wrong, of one tensor of one call.
+// The wrong elements of one tensor of one call.
 struct WrongPlace {
   std::string tensor;
   Index wrong = 0, judged = 0;
   std::string words;  // "all 12 elements where batch >= 1 and column = 8, the last; no other"
   std::string
-      relation;  // of their numbers, if they have one: "NaN", "each is what was to be expected of row - 1"; or empty
-  // For a picture: the extents over which elements were looked at, the first of the wrong ones, and how many elements have an error of
-  // at least 2^b, less than 2^(b+1), of the permitted distance (b within `least_error` .. `most_error`, which hold what lies beyond).
-  int axes = 4;  // of the tensor: the first of these extents
+      relation;  // the rule of their numbers, if any: "NaN", "each is what was to be expected of row - 1"; or empty
+  // For a picture: the extents over which elements were looked at, the first of the wrong ones, and how many elements
+  // have an error of at least 2^b, less than 2^(b+1), of the permitted distance (b within `least_error` ..
+  // `most_error`, which hold what lies beyond).
+  int axes = 4;  // the tensor's number of axes: the first of these extents
   std::array<Index, 4> extents{};
   std::vector<std::array<Index, 4>> wrong_at{};
   std::map<int, Index> errors{};
@@ -51,17 +52,18 @@ struct WrongPlace {
 struct Fit {
   std::string words, stage;
   ops::Departure::Kind kind = ops::Departure::Kind::format;
-  // The part of the permitted interval that the error of a wrong element fills: its distance from the right value under the declared contract, over
-  // the length of the interval under this one; of the element that fills most. Less than `least_fill` says nothing.
+  // The part of the permitted interval that the error of a wrong element fills: its distance from the right value under
+  // the declared contract, over the length of the interval under this one; of the element that fills most. Less than
+  // `least_fill` says nothing.
   double fill = 0;
   static constexpr double least_fill = 1. / 8;
-  int also = 0, asked = 0;  // of further problems, of how many it permits every number
+  int also = 0, asked = 0;  // further problems: those on which it permits every number, and all
   int exact = 0;  // on how many problems, this one first, a right kernel that computes so gives these very numbers
   [[nodiscard]] bool everywhere() const noexcept { return also == asked; }
 };
 
-// A planted fault that was run in the subject's place, on this problem and, where that was shrunk, on the problem before: it matches on
-// both.
+// A planted fault that was run in the subject's place, on this problem and, where that was shrunk, on the problem
+// before: it matches on both.
 struct Hypothesis {
   enum class Match : std::uint8_t {
     same,   // it gives the same numbers, bit for bit
@@ -70,8 +72,8 @@ struct Hypothesis {
   };
   std::string name, doc, family, stage, report;
   Match match = Match::same;
-  double share = 1;         // of the wrong elements' distance from what is right, that it explains: 0 to 1
-  int also = 0, asked = 0;  // of further problems, on how many it gives the subject's numbers
+  double share = 1;         // part that it explains of the wrong elements' distance from the right values: 0 to 1
+  int also = 0, asked = 0;  // further problems: those on which it gives the subject's numbers, and all
   [[nodiscard]] bool everywhere() const noexcept { return also == asked; }
 };
 
@@ -85,12 +87,12 @@ struct StageSeen {
 // Where and why a problem fails.
 struct Explanation {
   bool fails = false;  // false: nothing to explain
-  Verdict verdict;     // of the entry's law
+  Verdict verdict;     // on the entry's law
   std::size_t calls = 0, calls_kept = 0;
   bool own_call = true;  // whether the wrong elements are of the problem's own call, not of one that the law made of it
-  std::size_t wrong_call = 0;  // which one, from 1
+  std::size_t wrong_call = 0;  // its number among the calls, from 1
   bool outside = false;        // whether some element of some call is none that the contract permits
-  bool in_part = false;        // of some call a part of the rows was looked at, since it is large
+  bool in_part = false;        // some call is large, so that only a part of its rows was looked at
   bool was_shrunk = false;     // the problem is what is left of a larger one
   std::vector<WrongPlace> where;
   std::vector<std::string> lies;                 // inputs and outputs that are not contiguous, in words
@@ -104,29 +106,29 @@ struct Explanation {
   std::vector<Hypothesis> hypotheses;  // best first
   std::size_t hypotheses_run = 0;
   std::vector<StageSeen> stages;   // in the order in which they are computed; where they are given
-  std::vector<Fit> fits_of_stage;  // of the first that is out of its bound; of numbers that were saved
+  std::vector<Fit> fits_of_stage;  // for the first stage out of its bound; for saved numbers
   std::string stage;               // where it goes wrong, as far as that can be told; or empty
   std::string stage_by;            // by what
-  std::vector<std::string> notes;  // what was left out, a clause each
+  std::vector<std::string> notes;  // say what was left out, a clause each
   double seconds = 0;
 
   // How many hypotheses, from the first, give the same numbers: here, and on all further problems that they were asked.
   [[nodiscard]] std::size_t alike() const;
 };
 
-// Asks the entry's problem once more, keeps each call, and finds out. `bench` may be at any point of its life: a fresh instance is
-// started first where that can be done. Throws Error(usage) if the entry's laws do not know the problem, Error(internal) if
-// attest fails.
+// Asks the entry's problem once more, keeps each call, and finds out. `bench` may be at any point of its life: a fresh
+// instance is started first where that can be done. Throws Error(usage) if the entry's laws do not know the problem,
+// Error(internal) if attest fails.
 Explanation explain(const Entry& entry, Bench bench, const ShrinkLimits& shrinking, const ExplainLimits& limits);
 
-// What it costs in the report of a campaign, where it has no say in how long that takes.
+// The limits for an explanation in a campaign's report, where it has no say in how long that takes.
 ExplainLimits limits_in_a_report(std::optional<double> seconds);
 
 // The object that --json writes of it; `seconds` is left out, which differ from run to run.
 nlohmann::ordered_json to_json(const Explanation& explanation);
 
-// But for (b), of one call and what came back, the stages that it has given among it: numbers that were saved. `forms` and state
-// play no part.
+// But for (b), of one call and what came back, the stages that it has given among it: numbers that were saved. `forms`
+// and state play no part.
 Explanation explain_call(const KeptCall& call, const Op& op, const Contract& contract, const ExplainLimits& limits);
 
 }  // namespace attest::engine

@@ -135,7 +135,7 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
   // Those of which everything is permitted everywhere come before those that explain the problem alone.
   std::map<std::string_view, double> found;  // by group, the least size that fits everywhere
   std::map<const Evidenced*, std::map<std::string, Departure>>
-      elsewhere;  // of problems under other contracts, by words
+      elsewhere;  // departures on problems under other contracts, by words
   const auto of_another = [&](const Evidenced& other, const Departure& departure) -> const Departure* {
     if (other.contract == basis->contract) return &departure;
     auto [known, first] = elsewhere.try_emplace(&other);
@@ -159,7 +159,8 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
     }
     const auto of_group = found.find(departure.group);
     if (of_group != found.end() && departure.size > of_group->second) continue;
-    // The numbers of a right kernel are permitted, though the bound may say nothing of them, as where something overflows.
+    // The numbers of a right kernel are permitted, though the bound may say nothing of them, as where something
+    // overflows.
     const bool exact = departure.kind == Departure::Kind::format && kernels_may_run &&
                        is_exact(basis->heard, op, departure) &&
                        permits(basis->heard, departure.contract, departure.variant, work_of_basis);

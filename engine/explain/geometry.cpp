@@ -19,7 +19,7 @@ using oracle::Outcome;
 
 bool wrong(const Element& e) { return e.outcome == Outcome::outside; }
 
-// ---- a condition that holds of every wrong element -------------------------------------------------------------------------
+// ---- a condition that holds of every wrong element ------------------------------------------------------------------
 
 struct Condition {
   enum class Form : std::uint8_t { equal, at_least, at_most, residue };
@@ -80,7 +80,7 @@ std::string place(std::span<const Element* const> elements, std::span<const std:
                   Index count_wrong) {
   constexpr std::size_t most_conditions = 3;
   const auto judged = static_cast<Index>(elements.size());
-  if (judged == 1) return {};  // of one element there is no place to tell
+  if (judged == 1) return {};  // one element has no place to tell
   if (count_wrong == judged) return fmt::format("all {}", judged);
   std::vector<Condition> candidates;
   std::vector<Index> last;
@@ -117,9 +117,10 @@ std::string place(std::span<const Element* const> elements, std::span<const std:
   return fmt::format("{} of the {} where {}; no other", count_wrong, left.size(), where);
 }
 
-// ---- what the wrong numbers have in common ---------------------------------------------------------------------------------
+// ---- what the wrong numbers have in common --------------------------------------------------------------------------
 
-// What was to be expected elsewhere in the tensor, at an index that follows from the element's own in one way for all of them.
+// Says that each number is what was to be expected elsewhere in the tensor, at an index that follows from the element's
+// own in one way for all of them.
 std::optional<std::string> expected_elsewhere(std::span<const Element* const> elements,
                                               std::span<const std::string_view> names) {
   std::map<std::array<Index, 4>, const Element*> by_index;
@@ -145,8 +146,8 @@ std::optional<std::string> expected_elsewhere(std::span<const Element* const> el
   return std::nullopt;
 }
 
-// A plain factor, such as two lost or doubled terms or a sign make it, that a single wrong number is of what is right. One number is
-// some multiple of any other, so that others say nothing.
+// A plain factor, such as two lost or doubled terms or a sign make it, that a single wrong number is of what is right.
+// One number is some multiple of any other, so that others say nothing.
 std::optional<std::string> plain_factor(const Element& e) {
   const double room = std::max(e.hi - e.exact, e.exact - e.lo), size = std::fabs(e.exact);
   if (!(size > 0) || !(room < size / 64)) return std::nullopt;
@@ -184,7 +185,7 @@ std::string relation(std::span<const Element* const> elements, std::span<const s
   return {};
 }
 
-// What a picture shows of one element.
+// Adds one element to the picture.
 void depict(const Element& e, WrongPlace& place) {
   for (std::size_t axis = 0; axis < place.extents.size(); ++axis)
     place.extents[axis] = std::max(place.extents[axis], e.index[axis] + 1);

@@ -14,7 +14,7 @@ namespace {
 using Match = Hypothesis::Match;
 using oracle::Outcome;
 
-constexpr double least_share = 0.5;  // of a hypothesis that explains a part
+constexpr double least_share = 0.5;  // for a hypothesis that explains a part
 
 std::vector<const KeptCall*> kept(std::span<const Heard> calls) {
   std::vector<const KeptCall*> all;
@@ -22,7 +22,7 @@ std::vector<const KeptCall*> kept(std::span<const Heard> calls) {
   return all;
 }
 
-// ---- how near its numbers are ----------------------------------------------------------------------------------------------
+// ---- how near its numbers are ---------------------------------------------------------------------------------------
 
 const attest_tensor& tensor_named(const Call& call, std::string_view name) {
   const auto slots = call.shape().tensors;
@@ -111,7 +111,8 @@ Index Heard::work() const {
 
 namespace {
 
-// Compares the answers of a kernel and of the subject on another problem: bit for bit, each element as near as is open, or in part.
+// Compares the answers of a kernel and of the subject on another problem: bit for bit, each element as near as is open,
+// or in part.
 bool answers_too(const Understudy& understudy, const std::string& name, const Evidenced& other, Match match) {
   const std::vector<const KeptCall*> asked = kept(other.heard);
   const std::vector<CallCopy> answers = understudy.answers(name, asked);

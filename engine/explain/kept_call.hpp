@@ -31,12 +31,12 @@ class CallCopy {
   std::vector<Block> blocks_;  // one per tensor that is present, in the order of the slots
 };
 
-// What a subject was asked once, and what it gave: every byte of every tensor, before and after.
+// A subject's call and its answer: every byte of every tensor, before and after.
 class KeptCall {
  public:
   // nullopt where some tensor's memory is not in one part, or the tensors take more than `most_bytes`.
   static std::optional<KeptCall> before(const Call& call, std::size_t most_bytes);
-  // What the subject made of it: `call` is the one that before() took.
+  // Keeps the subject's answer: `call` is the one that before() took.
   void after(const Call& call, CallResult result);
 
   [[nodiscard]] const CallShape& shape() const noexcept { return call_.shape(); }
@@ -46,8 +46,8 @@ class KeptCall {
   [[nodiscard]] CallCopy again(std::optional<std::byte> around = std::nullopt) const;
   // Inputs as they were asked, outputs as the subject left them.
   [[nodiscard]] CallCopy answered() const { return copy(true); }
-  // Whether `other`, which was made by again() and answered since, holds what the subject left: the same elements, NaN for NaN,
-  // and the same bytes around them.
+  // Whether `other`, which was made by again() and answered since, holds what the subject left: the same elements, NaN
+  // for NaN, and the same bytes around them.
   [[nodiscard]] bool same(const CallCopy& other) const;
   // The same of two such copies, of which same_elements() looks at elements alone.
   static bool same(const CallCopy& a, const CallCopy& b);
@@ -58,10 +58,10 @@ class KeptCall {
  private:
   struct Kept {
     const TensorSlot* slot;
-    attest_tensor view;                // what it points to is the caller's, and no longer there
+    attest_tensor view;                // points to memory that is the caller's, and no longer there
     std::array<std::int64_t, 8> dims;  // shape and strides
-    std::size_t offset;                // of its first element in the block
-    std::size_t phase;                 // of the block's address, modulo 256
+    std::size_t offset;                // place of its first element in the block
+    std::size_t phase;                 // the block's address, modulo 256
     std::vector<std::byte> before, after;
   };
   explicit KeptCall(const Call& call) : call_(call) {}

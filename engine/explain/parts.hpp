@@ -8,7 +8,7 @@
 
 #include "engine/explain/explain.hpp"
 
-// What explain() is made of, each part in the file of its name.
+// The parts of explain(), each in the file of its name.
 namespace attest::engine::explaining {
 
 using ops::Element;
@@ -47,9 +47,9 @@ struct Evidenced {
   Contract contract;
   Verdict verdict;
   std::vector<KeptCall> calls;
-  std::size_t left_out = 0;             // of its calls
+  std::size_t left_out = 0;             // the number of calls that were not kept
   std::size_t first_own = 0;            // the first that is not one that had to come before
-  std::vector<Heard> heard;             // of `calls`
+  std::vector<Heard> heard;             // `calls`, read
   bool original = false;                // the problem is that of the entry before it was shrunk
   [[nodiscard]] bool complete() const;  // every call was answered and kept
 };
@@ -57,16 +57,16 @@ struct Evidenced {
 // ---- explain.cpp
 // Asks an entry's laws of a problem, after the calls that must come before.
 Evidenced ask(const Entry& entry, const Problem& problem, Bench bench, const ExplainLimits& limits);
-// The problem of which an entry's is what is left, if it was shrunk; nullopt if that is not here: captured values, or a problem that this
-// version does not draw.
+// The problem of which an entry's is what is left, if it was shrunk; nullopt if that is not here: captured values, or a
+// problem that this version does not draw.
 struct Before {
   bool shrunk = false;
   std::optional<Problem> problem{};
 };
 Before before_shrinking(const Entry& entry);
 
-// A kernel in the place of the subject, in the policy of a contract and with its meanings: what it gives for the same calls, in order.
-// Empty where it gives none, or there is none of that name.
+// A kernel in the place of the subject, in the policy of a contract and with its meanings: what it gives for the same
+// calls, in order. Empty where it gives none, or there is none of that name.
 class Understudy {
  public:
   Understudy(const Op& op, const Contract& contract);
@@ -83,17 +83,19 @@ std::vector<std::string> lies(const Call& call);
 // Fit::fill of the same elements under the declared contract and under another; 0 where that says nothing of them.
 double filled(std::span<const Element> declared, std::span<const Element> other);
 
-// ---- fits.cpp: fits, policies_that_fit, policies_excluded. Of `all`, the first is the problem that is explained; where nothing
-// is outside in it, the first of the others with something outside takes its place.
+// ---- fits.cpp: fits, policies_that_fit, policies_excluded. `all` begins with the problem that is explained; where
+// nothing is outside in it, the first of the others with something outside takes its place.
 void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budget, Explanation& into);
 
 // ---- hypotheses.cpp: hypotheses and hypotheses_run
 void find_hypotheses(std::span<const Evidenced> all, const Op& op, const Budget& budget, Explanation& into);
 
-// ---- stages.cpp: the call once more, with the stages that the subject gives; and the stages that a call has given already
+// ---- stages.cpp: asks the call once more, with the subject's stages; and reads the stages that a call has given
+// already
 std::vector<StageSeen> stages_of(const Heard& call, const Contract& contract, Subject& subject);
 std::vector<StageSeen> stages_given(const Heard& call, const Contract& contract);
-// Of a call that has given its stages: which departures permit every number of the first that is outside, and of those before it.
+// The departures that permit every number of the first stage that is outside, and of those before it. The call has
+// given its stages.
 std::vector<Fit> fits_of_stage(const Heard& call, const Contract& contract, const Budget& budget);
 
 // ---- changes.cpp: problems that differ from one in one respect, those that tell most first

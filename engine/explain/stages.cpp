@@ -117,7 +117,8 @@ std::vector<Fit> fits_of_stage(const Heard& call, const Contract& contract, cons
     if (!(fill >= Fit::least_fill)) continue;
     fits.push_back({departure.words, std::string(departure.stage), departure.kind, fill, 0, 0, 0});
   }
-  // The interval that the error fills most says most; but a stage is sooner in the format of the tensors than in another one.
+  // The interval that the error fills most says most; but a stage is sooner in the format of the tensors than in
+  // another one.
   const std::string stored = fmt::format("={})", name(storage_of(policy_of(contract))));
   std::ranges::stable_sort(fits, [&](const Fit& a, const Fit& b) {
     const bool a_stored = a.words.ends_with(stored), b_stored = b.words.ends_with(stored);

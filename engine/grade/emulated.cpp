@@ -33,7 +33,8 @@ EmulatedKernel erased(EmulatedKernelOf<OwnProblem, OwnContract> kernel) {
           }};
 }
 
-// What `take` makes of the types of the operation that `problem` is of. Throws Error(usage) if that has no emulated kernels.
+// Calls `take` with the types of the operation that `problem` is of. Throws Error(usage) if that has no emulated
+// kernels.
 template <std::size_t n = 0, class Take>
 auto with_types_of(const ops::Op& op, Take&& take) -> decltype(take(std::tuple_element_t<0, EmulatedOps>())) {
   if constexpr (n == std::tuple_size_v<EmulatedOps>) {

@@ -26,18 +26,18 @@ EmulatedKernel emulated_kernel(const Policy& policy, std::uint64_t number);
 // The same, of those that have the sums which `promise` has and few others do (Grading::has_rare_sums()).
 EmulatedKernel emulated_kernel_for(const Contract& promise, const Policy& policy, std::uint64_t number);
 
-// Whether a kernel is found that keeps `contract` and returns `out` to the bit, for a problem of one element of out. False says
-// nothing, and is all that is said of operations for which nobody looks.
+// Whether a kernel is found that keeps `contract` and returns `out` to the bit, for a problem of one element of out.
+// False says nothing, and is all that is said of operations for which nobody looks.
 bool emulated_kernel_returns(const Contract& contract, const Problem& problem, double out);
 
 // One on a paired problem.
 struct EmulatedResult {
-  std::uint64_t number = 0;  // of the kernel
+  std::uint64_t number = 0;  // the kernel's number
   EmulatedCall kernel;
 };
 
-// `draws` kernels that compute in `policy`, and the same function as others that promise nothing beside it; none for a problem on
-// which emulated ones do not run. Which kernels: drawn from `key`.
+// `draws` kernels that compute in `policy`, and the same function as others that promise nothing beside it; none for a
+// problem on which emulated ones do not run. `key` draws the kernels.
 std::vector<EmulatedResult> emulated_results(const DrawEmulated& draw, std::uint64_t draws, const Policy& policy,
                                              const Problem& problem, std::uint64_t key);
 

@@ -1,5 +1,5 @@
-// The rules of others beside attest's own verdict, on the same outputs: of faults, of the kernels they depart from, and of
-// others that conform.
+// The rules of others beside attest's own verdict, on the same outputs: of faults, of the kernels they depart from, and
+// of others that conform.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,13 +24,13 @@ using ops::is_ordinary;
 constexpr std::uint64_t paired_seed = 0x7061697265640001;  // apart from the seeds of campaigns
 constexpr std::uint64_t emulated_stream = 0x656D756C;      // keeps the emulated kernels apart from the problems
 constexpr std::uint64_t rare_stream = 0x626C6F63;          // and those with rare sums
-constexpr std::uint64_t rare_draws = 2;  // of the latter, for each of the others: few built-in kernels have such sums
+constexpr std::uint64_t rare_draws = 2;  // kernels for each of the others: few built-in kernels have such sums
 
 bool same_number(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
 }
 
-// What users of the rules compare with, for one thread.
+// The references that users of the rules compare with, for one thread.
 class References {
  public:
   explicit References(const GradeOptions& options) : options_(options) {}
@@ -67,17 +67,17 @@ class References {
 struct Kernel {
   std::string name;
   std::unique_ptr<SubjectFactory> factory;
-  std::size_t parent = 0;  // of a fault
+  std::size_t parent = 0;  // a fault's parent
 };
 
-// What a kernel's output is to each column.
+// A kernel's output as the columns judge it.
 struct Shot {
-  std::vector<double> multiples;  // of an own column: 0 holds, infinite objects
-  bool acts = false;              // of a fault: its result differs from that of its parent
-  bool widens = false;            // of a conforming kernel: the rules of others are set by it
-  // Of a conforming kernel that does not: the parents that promise as much, for whose faults it does all the same.
+  std::vector<double> multiples;  // in an own column: 0 holds, infinite objects
+  bool acts = false;              // for a fault: its result differs from that of its parent
+  bool widens = false;            // for a conforming kernel: the rules of others are set by it
+  // For a conforming kernel that does not: the parents that promise as much, for whose faults it does all the same.
   std::vector<std::size_t> widens_for{};
-  std::optional<double> out{};  // of a fault that acts and is not objected to, if that is all it gave
+  std::optional<double> out{};  // for a fault that acts and is not objected to, if that is all it gave
 };
 
 // All kernels on one problem.
@@ -144,7 +144,7 @@ class PairedRun {
     std::vector<std::unique_ptr<Subject>> subjects;
   };
 
-  // What the rules see of one problem, whoever computed `got`.
+  // The results that the rules compare with on one problem, whoever computed `got`.
   struct View {
     std::vector<double> exact, expected, low;
   };
@@ -206,7 +206,7 @@ class PairedRun {
     return contract_for_problem(kernels_[k].factory->info(), options_.policy, problem);
   }
 
-  // Of the faults' parents those that promise more than the rules of others are told.
+  // The faults' parents that promise more than the rules of others are told.
   [[nodiscard]] std::map<std::size_t, Contract> unusual_parents(const Problem& problem) const {
     std::map<std::size_t, Contract> unusual;
     for (std::size_t k = conforming_; k < kernels_.size(); ++k) {
@@ -273,7 +273,8 @@ class PairedRun {
   }
   static void widen(double& least, double multiple) { least = std::max(least, multiple); }
 
-  // What no case objects to that sets the rules anywhere is nothing to the faults of a parent that promises more either.
+  // The setting for the faults of a parent that promises more is at least the common one: a result that no case objects
+  // to there is none here.
   void finish_wider(const RuleTable& table) {
     for (auto& [parent, wider] : wider_) {
       wider.parent = kernels_[parent].name;
@@ -299,7 +300,7 @@ class PairedRun {
       if (!shot.acts) continue;
       ++row.acts;
       BeyondCase beyond{i + 1, to_text(problems_[i]), {}};
-      std::vector<std::size_t> columns;  // of the rules in `beyond`
+      std::vector<std::size_t> columns;  // columns of the rules in `beyond`
       bool ours = false;
       for (std::size_t c = 0; c < table.columns.size(); ++c) {
         const RuleColumn& column = table.columns[c];

@@ -14,7 +14,7 @@ std::optional<Hunt> hunt(const SubjectFactory& fault, const SubjectFactory& peer
 void run_clean(const SubjectFactory& kernel, const SubjectFactory& peer, const std::string& name,
                const std::optional<Policy>& policy, const GradeOptions& options, CleanRecord& record);
 
-// Of no use if it was interrupted.
+// Judges every paired problem of a fault by every law. The result is of no use if it was interrupted.
 std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFactory& peer, const GradeOptions& options);
 
 // Adds what the verdicts of one problem say, in the order of the problems. `number` counts from 1.

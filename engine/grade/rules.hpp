@@ -8,9 +8,9 @@
 
 namespace attest::engine {
 
-// What the users of a tolerance rule hold in their hands: the elements of out, in one order, of one type.
+// The data that the users of a tolerance rule have: the elements of out, in one order, of one type.
 struct Sight {
-  Format type;                       // of out
+  Format type;                       // the type of out
   std::span<const double> got;       // from the kernel under test
   std::span<const double> exact;     // from the plain kernel in float64, inputs taken as they are
   std::span<const double> expected;  // the same, rounded to `type`
@@ -21,8 +21,8 @@ struct Sight {
 struct ToleranceRule {
   std::string_view name;
   std::string_view doc;  // the formula, and whose it is; {} stands for the plain kernel
-  // The least multiple of its tolerance at which it accepts: it objects as published if !(multiple <= 1). Infinite where it
-  // objects at any, as to a NaN; never NaN.
+  // The least multiple of its tolerance at which it accepts: it objects as published if !(multiple <= 1). Infinite
+  // where it objects at any, as to a NaN; never NaN.
   double (*least_multiple)(const Sight& sight);
 };
 

@@ -49,7 +49,7 @@ std::vector<CallResult> InF64::run(std::span<const Call> calls) {
   if (out_.empty() && !calls.empty()) {
     Call wide = calls.front();
     const std::optional<DType> storage = dtype_of(wide.first().dtype);
-    std::vector<Tensor> made;  // what `wide` points to
+    std::vector<Tensor> made;  // the memory that `wide` points to
     const Tensor* out = nullptr;
     made.reserve(wide.shape().tensors.size());
     for (const TensorSlot& slot : wide.shape().tensors) {

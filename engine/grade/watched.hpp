@@ -22,8 +22,8 @@ class Watched final : public Subject {
   std::vector<std::vector<double>> outputs_;
 };
 
-// Asks the first call of another kernel, which computes in f64, with every tensor of the storage type in f64, and for its first
-// output alone. What it was asked to write stays as it is.
+// Asks the first call of another kernel, which computes in f64, with every tensor of the storage type in f64, and for
+// its first output alone. The call's own outputs stay as they are.
 class InF64 final : public Subject {
  public:
   // Offers what `info` says. Both must outlive it.

@@ -16,7 +16,7 @@ std::vector<std::vector<FormChoice>> choices(const Supports& supports) {
   return all;
 }
 
-// What both show: rows of one form beside those of another.
+// The observations that both show: rows of one form beside those of another.
 std::vector<ProbeRow> common(std::vector<ProbeRow> rows, const std::vector<ProbeRow>& others) {
   for (ProbeRow& row : rows) {
     const auto other = std::ranges::find(others, row.stage, &ProbeRow::stage);

@@ -9,8 +9,8 @@
 
 namespace attest::engine {
 
-// A subject that says no policy, held to what it was seen to compute in where that is narrower than the most generous reading of
-// its dtypes. That rests on one assumption: it computes alike in every call.
+// A subject that says no policy, held to what it was seen to compute in where that is narrower than the most generous
+// reading of its dtypes. That rests on one assumption: it computes alike in every call.
 struct ProbedFirst {
   std::unique_ptr<SubjectFactory> subject;
   std::vector<std::pair<Format, std::string>>

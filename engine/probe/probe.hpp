@@ -35,7 +35,7 @@ struct ProbeReport {
   bool policy_declared = true;
   std::vector<DtypeRow> rows;
   std::vector<Speed> speeds;
-  std::vector<std::pair<Format, Contract>> seen;  // what was seen, as a contract of each dtype
+  std::vector<std::pair<Format, Contract>> seen;  // the observations, as a contract of each dtype
 
   [[nodiscard]] bool contradicts() const noexcept;
   // held, or found where something seen contradicts a promise.
@@ -44,20 +44,22 @@ struct ProbeReport {
 
 struct ProbeOptions {
   const Op* op = nullptr;        // nullptr: the first that the subject offers
-  std::optional<Policy> policy;  // what it is held to, and its dtype alone; absent: its own, of every dtype
+  std::optional<Policy> policy;  // holds its own dtype alone to it; absent: the subject's own, for every dtype
   bool speed = true;
 };
 
-// Asks the subject. Throws Error(usage) for an operation without probes, or that the subject does not offer; Error(no_subject).
+// Asks the subject. Throws Error(usage) for an operation without probes, or that the subject does not offer;
+// Error(no_subject).
 ProbeReport probe(const SubjectFactory& subject, const std::string& name, const ProbeOptions& options);
 
 // Rows of stages alone, for one dtype: what a subject computes in, beside what was asked of it.
 std::vector<ProbeRow> effective_stages(const SubjectFactory& subject, const Op& op, Format dtype);
 
-// Of rows by dtype, those that say the same are one.
+// Joins rows of several dtypes that say the same into one.
 std::vector<DtypeRow> merged(const std::vector<std::pair<Format, std::vector<ProbeRow>>>& rows);
 
-// The `contract` object of describe that says what was seen: defaults left out, numbers that differ by dtype as objects.
+// The `contract` object of describe that says what was seen: defaults left out, numbers that differ by dtype as
+// objects.
 nlohmann::ordered_json contract_seen(const std::vector<std::pair<Format, Contract>>& contracts);
 
 // repetition.cpp: reruns, fresh instances, threads and batches of one dtype.

@@ -1,4 +1,5 @@
-// Whether equal calls give equal bits: again, on fresh instances, with other numbers of threads, and in batches; and how fast.
+// Whether equal calls give equal bits: again, on fresh instances, with other numbers of threads, and in batches; and
+// how fast.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 
 using ops::Answered;
 
-constexpr double most_seconds = 0.3;  // of a call that is asked several times
+constexpr double most_seconds = 0.3;  // longest call that is asked several times
 
 bool is_done(const Answered& answered) { return answered.call.status == CallStatus::done; }
 double seconds_of(const Answered& answered) { return static_cast<double>(answered.call.elapsed_ns) * 1e-9; }
@@ -36,7 +37,7 @@ double element(const Answered& a, std::size_t n) {
   return n < a.first_sample.size() ? a.first_sample[n] : a.others.at(n - a.first_sample.size());
 }
 
-// What every size gave first.
+// The first answer at every size.
 struct Sizes {
   std::vector<Problem> problems;
   std::vector<Answered> first;
@@ -84,7 +85,8 @@ class Repetition {
   }
   [[nodiscard]] bool asked() const { return failed_.empty() && !sizes_.problems.empty(); }
 
-  // What is made of every problem, held against what it gave first. False at the first difference, which `row` tells.
+  // Holds the answer of `again` to every problem against the first one. False at the first difference, which `row`
+  // tells.
   template <class Again>
   bool all_equal(ProbeRow& row, Again&& again) {
     for (std::size_t n = 0; n < sizes_.problems.size(); ++n) {

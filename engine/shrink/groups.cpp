@@ -1,4 +1,4 @@
-// What the field table says of shrinking.
+// The facts that the field table states about shrinking.
 #include <algorithm>
 
 #include "engine/shrink/candidates.hpp"

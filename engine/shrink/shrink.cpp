@@ -57,7 +57,7 @@ class Search {
       Trialled answer = attempt_(candidate);
       calls_ += answer.subject_calls;
       return std::move(answer.failure);
-    } catch (const TooLarge&) {  // what nobody can be asked shows no failure
+    } catch (const TooLarge&) {  // a problem that nobody can be asked shows no failure
       return std::nullopt;
     }
   }
@@ -114,7 +114,8 @@ class Search {
     accept_fitted(op_.sliced(best_, 2, *at, limits_.supports), "the witness's row, two samples");
   }
 
-  // Every dimension at most `most`: with everything else simplest, with values that are not exact as well, with all kept.
+  // Every dimension at most `most`: with everything else simplest, with values that are not exact as well, with all
+  // kept.
   bool smallest(Index most) {
     const std::string small = fmt::format("every dimension at most {}", most);
     Problem plain = op_.capped(best_, most, std::nullopt, limits_.supports),
@@ -139,7 +140,8 @@ class Search {
     return std::clamp(static_cast<Index>(mean), passing + 1, failing - 1);
   }
 
-  // The smallest value of a dimension that fails, if failing is monotone in it; in any case one whose predecessor passes.
+  // The smallest value of a dimension that fails, if failing is monotone in it; in any case one whose predecessor
+  // passes.
   bool bisect(const Dimension& dimension) {
     const Rungs by = dimension.rungs(best_, limits_.supports);
     const Index least = by.least, unit = by.unit;
@@ -187,8 +189,8 @@ class Search {
     return false;
   }
 
-  // To a problem of fewer multiply-adds that differs in more than one respect. Wrong numbers alone: a crash or a hang costs
-  // more than a call, and does not wait for other values.
+  // To a problem of fewer multiply-adds that differs in more than one respect. Wrong numbers alone: a crash or a hang
+  // costs more than a call, and does not wait for other values.
   enum class Ways : std::uint8_t { likely, all };
   bool escape(Ways ways) {
     if (verdict_.kind != VerdictKind::fail) return false;

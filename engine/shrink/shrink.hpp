@@ -32,7 +32,7 @@ struct ShrinkStep {
   Problem best;
   Verdict verdict;
   std::int64_t calls = 0;  // subject calls so far
-  std::string change;      // what was found, such as "lk: 33 -> 1"
+  std::string change;      // the accepted change, such as "lk: 33 -> 1"
 };
 
 struct Shrunk {
@@ -43,9 +43,9 @@ struct Shrunk {
   std::vector<std::string> neighbours;  // the change that leads to each; none fails with the same key
 };
 
-// Shrinks `problem`, which fails with `verdict`, until a whole pass accepts nothing or the budget ends: jumps from above and
-// below, then field by field. Deterministic where the budget has no seconds and `attempt` is. `accepted` (may be empty) is
-// called with every new best.
+// Shrinks `problem`, which fails with `verdict`, until a whole pass accepts nothing or the budget ends: jumps from
+// above and below, then field by field. Deterministic where the budget has no seconds and `attempt` is. `accepted` (may
+// be empty) is called with every new best.
 Shrunk shrink(const Problem& problem, const Verdict& verdict, const Try& attempt, const ShrinkLimits& limits,
               const ShrinkBudget& budget, const std::function<void(const ShrinkStep&)>& accepted = {});
 
