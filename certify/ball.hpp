@@ -26,8 +26,8 @@ class Precision {
 };
 std::int64_t working_bits() noexcept;
 
-// A real number known to lie within a radius of a midpoint (arb_t). Operations give a ball that holds every result of numbers
-// in their arguments. Doubles and integers are exact.
+// A real number known to lie within a radius of a midpoint (arb_t). An operation returns a ball that holds every result
+// of numbers in its arguments. Doubles and integers are exact.
 class Ball {
  public:
   Ball() { arb_init(x_); }
@@ -70,7 +70,7 @@ Ball log1p(const Ball& x);
 Ball tanh(const Ball& x);
 Ball max(const Ball& a, const Ball& b);
 Ball min(const Ball& a, const Ball& b);
-// Of two upper bounds of one number, of which one may be out of Arb's range, that with the smaller upper end.
+// Returns that of two upper bounds of one number with the smaller upper end. One of them may be out of Arb's range.
 Ball tighter(const Ball& a, const Ball& b);
 
 // Whether a < b for every number in the balls; false where a ball is not finite.

@@ -41,12 +41,13 @@ Enclosure enclosure_of(const Constants& c, const Contract& contract, const Input
                     : out_enclosure(c, contract, inputs, row, claim.index);
 }
 
-// Whether scores are so large that these bits leave none for what is added to them: then no end of an interval may be known.
+// Whether scores are so large that these bits leave none for the terms added to them: then no end of an interval may be
+// known.
 bool crowded_out(const Row& row, std::int64_t bits) {
   return !row.d.empty() && may_reach(log(1 + row.z_all), Ball(bits - 128) * log(Ball(2)));
 }
 
-// What a third party needs to follow the proof.
+// Records the numbers that a third party needs to follow the proof.
 void record(const Constants& c, const Row& row, const Enclosure& enclosure, const Rounding& round, Certificate& made) {
   made.constants = c.figures();
   const bool with_keys = !row.d.empty();

@@ -9,13 +9,14 @@
 
 namespace attest::certify {
 
-// What a reproducer says that a kernel returned.
+// A result of a kernel, as a reproducer states it.
 struct Claim {
   enum class Tensor : std::uint8_t { out, lse };
   Tensor tensor = Tensor::out;
   std::array<Index, 4> index{};  // [b, h, i, column]; lse uses the first three
   double value = 0;
-  // Asks the law `hull` in place of the interval: is the value a weighted mean of the attended values, however weighted?
+  // Asks the law `hull` in place of the interval: is the value a weighted mean of the attended values, however
+  // weighted?
   bool hull = false;
 };
 
@@ -34,11 +35,11 @@ struct Figure {
 struct Certificate {
   Answer answer = Answer::undecided;
   std::string why;                        // one clause
-  std::string exact, lo, hi;              // of the element; empty where it is not a number that is asked for
+  std::string exact, lo, hi;              // the element's value and interval; empty where no number is asked for
   double rounded_lo = 0, rounded_hi = 0;  // the ends in the tensor's type
   Format stage = Format::f32,
-         tensor = Format::f32;  // what a result is rounded to: the output stage, then the tensor's type
-  std::int64_t bits = 0;        // in which it was decided
+         tensor = Format::f32;  // the formats that a result is rounded to: the output stage's, then the tensor's
+  std::int64_t bits = 0;        // precision in which it was decided
   std::string arithmetic;
   std::vector<Figure> constants, row;
   struct Key {
@@ -56,8 +57,8 @@ struct Certificate {
 inline constexpr std::int64_t first_bits = 256, most_bits = 8192;
 
 // Judges the claim by the interval of docs/bounds.md in ball arithmetic, first in `first_bits` and, while the answer is
-// uncertain, with doubled precision up to `most_bits`. Throws Error(usage) for an index outside the tensor, a value that is
-// no number of its type or the hull of a log-sum-exp, and what materialise() throws.
+// uncertain, with doubled precision up to `most_bits`. Throws Error(usage) for an index outside the tensor, a value
+// that is no number of its type or the hull of a log-sum-exp, and the errors of materialise().
 Certificate certify(const Contract& contract, const Problem& problem, const Claim& claim);
 
 }  // namespace attest::certify

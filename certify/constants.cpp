@@ -12,7 +12,8 @@ constexpr double folded_log2_e = 1.4427;
 
 Ball underflow(Format format, bool flush) { return flush ? smallest_normal(format) : half_smallest_subnormal(format); }
 
-// Step 3 of section 1: how often a score may be rounded to the scale's format, which inputs and log2 e may have to be brought to.
+// Returns how often a score may be rounded to the scale's format (step 3 of section 1). Inputs and log2 e may have to
+// be brought to it.
 int roundings_of_scale(bool takes_root, bool brings_inputs, bool brings_log2_e) {
   int count = takes_root ? 5 : 2;
   if (brings_inputs) count += takes_root ? 2 : 1;
@@ -25,7 +26,7 @@ int roundings_of_scale(bool takes_root, bool brings_inputs, bool brings_log2_e) 
 Blocks::Blocks(const Mma& mma, Format accumulator, int bits, bool singly) : smallest(smallest_normal(accumulator)) {
   const auto power = [](int exponent) { return Ball(std::ldexp(1.0, exponent)); };
   const Format result = mma.out == MmaResult::f16 ? Format::f16 : Format::f32;
-  const int of_sum = std::max(precision(result), precision(accumulator)) - 1;  // what a sum may bring along
+  const int of_sum = std::max(precision(result), precision(accumulator)) - 1;  // fraction bits of a running sum
   cut = power(-mma.frac);
   each = singly ? max(cut, unit_roundoff(accumulator)) : cut;
   top_is_cut = bits > mma.frac || of_sum > mma.frac;
@@ -84,7 +85,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   const bool operand_narrower = precision(operand.format) < precision(storage);
   u_operand = operand_narrower ? operand.u : Ball(0);
   eta_operand = flush ? max(operand.eta, smallest_normal(storage)) : operand.eta;
-  // What truncates loses whole steps among subnormals.
+  // Truncation loses whole steps among subnormals.
   for (Unit* sum : {&acc, &pv}) sum->eta = max(sum->eta, how.kappa * half_smallest_subnormal(sum->format));
   mu = max(1, magnitude);
   const Ball u_acc = how.kappa * acc.u;
@@ -98,7 +99,8 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   scaled_queries = how.fold_q || roots;
   scaled_keys = how.fold_k || roots;
   folds = scaled_queries || scaled_keys;
-  // A scale below zero has no root: who may fold by roots alone multiplies the score by it, and by log2 e with it; so does who folds into the score.
+  // A scale below zero has no root: a kernel that folds by roots alone multiplies the score by it, and by log2 e with
+  // it; so does one that folds into the score.
   with_log2_e = exp2 && (how.fold_q || how.fold_k || how.fold_sqrt || how.fold_score);
   u_bias_unit = with_log2_e ? score.u + (scale_has_log2_e ? 1 : 3) * scale.u : Ball(0);
   const bool lost_before = loses(scale.format, storage);
@@ -126,7 +128,8 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   e_acc_overflow = (1 + e_acc) * (1 + e_scale) * (1 + compounded(2, u_operand)) * (1 + e_entering) - 1;
   raw_overflow = min(score.overflow, scale.overflow);
   if (exp2) raw_overflow = min(raw_overflow, softmax.overflow);
-  // From here on a factor may be infinite that was rounded to the scale's format before: twice at most, with q or k four times.
+  // The size from which a factor may be infinite that was rounded to the scale's format before: twice at most, with q
+  // or k four times.
   largest_factor = (exp2 ? min(scale.overflow, softmax.overflow) : scale.overflow) / (1 + compounded(2, scale.u));
   largest_entering = min(scale.overflow, operand.overflow) / (1 + compounded(4, scale.u));
   // The scale itself may be: then any score may be NaN.
@@ -160,12 +163,12 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   u_final = max(pv.u, softmax.u);
   c_div = 2 * Ball(how.div_ulp);
   u_partial = merges ? partial.u : Ball(0);
-  // A tiny exp: f16 keeps subnormals, where an ulp is twice eta and at least one and a half eta may be lost; other formats may
-  // flush what is below their smallest normal, give or take the error of exp itself.
+  // Error of a tiny exp: f16 keeps subnormals, where an ulp is twice eta and at least one and a half eta may be lost;
+  // other formats may flush numbers below their smallest normal one, give or take the error of exp itself.
   const bool keeps_subnormals = softmax.format == Format::f16 && !flush;
   eps0 = Ball(1.01) *
          (keeps_subnormals ? max(2 * Ball(how.exp_ulp), 1.5) * softmax.eta : Ball(smallest_normal(softmax.format)));
-  // What a factor of rescaling that underflows may take of weights of e^lazy.
+  // The most that an underflowing factor of rescaling takes of weights of e^lazy.
   eps_lazy = eps0 * exp(lazy);
   lifted =
       Ball(1.01) * (how.exp_rel ? Ball(1) : max(2 * Ball(how.exp_ulp), 1.5)) * half_smallest_subnormal(softmax.format);

@@ -34,7 +34,7 @@ struct Column {
     if (finite && !values.empty()) hull = hull_of(values);
   }
 
-  std::vector<Intervals::Element> values;  // of the keys that take part
+  std::vector<Intervals::Element> values;  // values of the keys that take part
   bool finite = true, known = true, masked_finite = true, beyond_operand = false;
   Hull hull;
   Ball sum_abs;
@@ -50,9 +50,9 @@ struct Weights {
     }
   }
 
-  // The mean of values at their upper (sign 1) or lower ends, as far to that side as weights can bring it. It is furthest where
-  // the keys past some value have their upper weights and the others their lower ones, so that of all n + 1 cuts through the
-  // sorted values one attains it. `end` of the hull where the weights cannot be told.
+  // Returns the mean of values at their upper (sign 1) or lower ends, as far to that side as weights can bring it. It
+  // is furthest where the keys past some value have their upper weights and the others their lower ones, so that one of
+  // all n + 1 cuts through the sorted values attains it. Returns `end` of the hull where the weights are unknown.
   [[nodiscard]] Ball extreme(const std::vector<Intervals::Element>& values, int sign, const Ball& end) const {
     std::vector<Ball> ends;
     ends.reserve(values.size());
@@ -103,17 +103,17 @@ Means means_of(const Weights& weights, const std::vector<Intervals::Element>& va
 // ln of the most that a wrong argument of exp, and exp itself, may make of a weight of 1.
 Ball excess(const Row& row) { return row.wrong_argument * row.z_all + row.every_exp; }
 
-// How a kernel may turn the weights into an output.
+// One way in which a kernel may turn the weights into an output.
 struct Combination {
   const char* name;
   Ball t;                 // relative errors that numerator and denominator do not share
   bool sum_of_rounded;    // the sum is taken over the rounded weights
   bool normalised_first;  // the weights are divided by the sum before they are rounded
-  Ball extra;             // what goes into every d
-  Ball t_top = t;         // of t, what the key with the largest score meets
+  Ball extra;             // the addition to every d
+  Ball t_top = t;         // t of the key with the largest score
 };
 
-// What the sum of weighted values and its rescalings lose, relative to the sum of magnitudes.
+// Returns the loss of the sum of weighted values and its rescalings, relative to the sum of magnitudes.
 Ball lost_by_values(const Constants& c, const Row& row) {
   const Ball others = (c.pv_narrower ? 2 : 1) * Ball(row.rescalings) + 2;
   return (c.pv_blocks ? c.pv_blocks->loss(row.n, row.blocks) : c.ln_of_sum(row.n, c.u_pv)) + others * c.u_pv;
@@ -163,7 +163,7 @@ Ball lost_by_weights(const Constants& c, const Row& row) {
 
 // aL of section 4: the relative error of the denominator alone.
 Ball denominator_error(const Constants& c, const Row& row, const Ball& rho, bool sum_of_rounded) {
-  // How large the sum may be, and so how far its reciprocal may underflow.
+  // The largest sum, which bounds the underflow of its reciprocal.
   const Ball by_maximum = row.mass_most * exp(row.g), by_count = row.n * exp(excess(row));
   const Ball largest_sum = exp(c.lazy) * tighter(by_maximum, by_count);
   Ball a = lost_by_weights(c, row) + 3 * c.c_div * c.u_final + 3 * row.n * row.rescaled * rho +
@@ -186,8 +186,9 @@ Ball denominator_error_in_box(const Constants& c, const Row& row, const Ball& rh
   return min(error, error - spared - log1p(-lost));
 }
 
-// The least that is left of a mean of values of one sign, where sums may lose half of what they are. The numerator keeps what t says;
-// the denominator, whose terms are positive, is too large by less than it may be too small.
+// Returns the least share that is left of a mean of values of one sign, where sums may lose half of their size. The
+// numerator keeps the share that t gives; the denominator, whose terms are positive, is too large by less than it may
+// be too small.
 std::optional<Ball> least_kept(const Constants& c, const Row& row, const Combination& how) {
   if (!c.sums_linearly() || c.pv_blocks || c.sum_blocks || certainly_less(row.n * (c.u_pv + c.softmax.u), 0.5))
     return std::nullopt;
@@ -229,7 +230,7 @@ Way widened(const Constants& c, const Row& row, const Column& column, const Comb
   absolute *= 1 + all;  // sums round what underflows leave, too
   Ball x = all * (magnitude - sure) + top * sure + absolute + own;
   if (in_box && row.of_values) {
-    // Of keys that count for less than a rounding no more is lost than what they are, as far as they were computed.
+    // Keys that count for less than a rounding lose no more than their own size, as far as they were computed.
     const Ball spared = c.ln_of_sum(row.n, c.u_pv) - c.ln_of_sum(row.of_values->keys, c.u_pv);
     const Ball others = expm1((how.t - spared) * (1 + c.u_final)),
                first = expm1((how.t_top - spared) * (1 + c.u_final));
@@ -381,8 +382,8 @@ Enclosure hull_enclosure(const Constants& c, const Contract& contract, const Inp
   if (!column.finite || !column.masked_finite) out.undetermined.give("a value is not finite");
   if (row.undetermined && !fixed) out.undetermined = row.undetermined;
   if (out.undetermined) return out;
-  // A factor of rescaling that leaves too much of a weight leaves it in the numerator and in the sum, but for weights that are
-  // normalised first.
+  // A factor of rescaling that leaves too much of a weight leaves it in the numerator and in the sum, but for weights
+  // that are normalised first.
   Row alike = row;
   alike.rescaled = c.eps_lazy;
   const bool sum_alone = may_reach(row.rescaled, 2 * c.eps_lazy) && c.how.divides_first();

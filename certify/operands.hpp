@@ -21,8 +21,8 @@ struct Intervals {
   }
 };
 
-// Attention's inputs where they are intervals (docs/bounds.md, section 3). They take the place of Inputs' q, k and v, which are
-// then read for their shapes alone.
+// Attention's inputs where they are intervals (docs/bounds.md, section 3). They take the place of Inputs' q, k and v,
+// which are then read for their shapes alone.
 struct Operands {
   Intervals q, k, v;
   bool exact = true;  // every radius is 0

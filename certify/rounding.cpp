@@ -29,7 +29,7 @@ Judgement judge_number(const Enclosure& enclosure, const Rounding& round, double
   if (enclosure.zero_ok && value == 0)
     return {Answer::falls, "every score, or the sum of the weights, may overflow, and 0 is then permitted"};
   Rounding::Ends lo = round(enclosure.lo), hi = round(enclosure.hi);
-  if (round.flush_to_zero) {  // what rounds to less than the smallest normal number may be 0
+  if (round.flush_to_zero) {  // a result that rounds to less than the smallest normal number may be 0
     const double tiny = std::max(smallest_normal(round.stage), smallest_normal(round.tensor));
     for (double* end : {&lo.least, &lo.most})
       if (*end > 0 && *end <= tiny) *end = 0;

@@ -114,8 +114,8 @@ void Row::take_mean(Index values) {
   scores.assign(keys.size(), Score{});
 }
 
-// The number of keys that may each set a running maximum: in the declared order, if keys are not split; in any other all of them, and of
-// equal scores that are exact one.
+// The number of keys that may each set a running maximum: in the declared order, if keys are not split; in any other
+// order, all of them. Keys with equal exact scores count once.
 Index Row::count_records(const Constants& c) const {
   const KeyOrder order = c.how.key_order;
   if (order == KeyOrder::any || c.merges) {
@@ -160,7 +160,7 @@ void Row::weigh(const Constants& c, Index all_keys) {
     a2 += 3 * (Ball(splits) - 1);
   }
   every_exp = (2 + Ball(rescalings)) * c.ln_exp;
-  // Of two splits that are merged without exp(lse_i - lse) the larger keeps a factor of 1.
+  // The larger of two splits that are merged without exp(lse_i - lse) keeps a factor of 1.
   const bool by_lse = c.merges && c.how.merge_weights == MergeWeights::lse;
   wrong_argument = c.softmax.u * (c.a1 + (by_lse ? a2 : Ball(c.exp2 ? 2 : 0)));
   // A weight that a wrong shift of its own block makes too large is not infinite.
@@ -185,7 +185,7 @@ void Row::weigh(const Constants& c, Index all_keys) {
   if (!c.sum_blocks) of_weights = additions(c, c.softmax.u);
 }
 
-// By the largest share that a key may have, whether weights are rounded or not.
+// Finds the additions by the largest share that a key may have, whether weights are rounded or not.
 Additions Row::additions(const Constants& c, const Ball& u) const {
   Additions found;
   for (std::size_t t = 0; t < scores.size(); ++t) {
@@ -212,8 +212,8 @@ void Row::find_tops(const Constants& c) {
   top_off += z_max + g - least_top + exps + c.float64_errors * 0x1p-50 * z_top;
 }
 
-// exp2((s_j - max s) sigma log2 e) subtracts unscaled scores, whose difference may be infinite where neither of them is. The
-// maximum may be any key that is not certainly below it.
+// Whether exp2((s_j - max s) sigma log2 e) may overflow: it subtracts unscaled scores, whose difference may be infinite
+// where neither of them is. The maximum may be any key that is not certainly below it.
 bool Row::gap_overflows(const Constants& c, std::size_t t) const {
   if (!c.exp2) return false;
   const Ball other_maximum = c.sigma == 0 ? Ball(0) : g / std::fabs(c.sigma);

@@ -9,7 +9,7 @@
 
 namespace attest::certify {
 
-// How an element of a row is to be judged.
+// The rule by which an element of a row is judged.
 enum class RowKind : std::uint8_t {
   ordinary,
   empty,         // no key takes part: the contract's rule; with keys where that is the mean of all values
@@ -26,41 +26,41 @@ struct Permission {
   explicit operator bool() const { return !why.empty(); }
 };
 
-// Section 4: what a sum over the keys may lose where an addition loses no more than the lesser of its terms. Of `keys` a
-// rounding each, of the others, which count for less than that, no more than their shares, `rest` in all.
+// The loss of a sum over the keys where an addition loses no more than the lesser of its terms (section 4). Each of
+// `keys` loses a rounding; the others, which count for less than that, lose no more than their shares, `rest` in all.
 struct Additions {
   Index keys = 0;
   Ball rest;
 };
 
-// What every column of one query row shares: sections 1, 2 and 5 of docs/bounds.md. Plain data once made.
+// The numbers that every column of one query row shares: sections 1, 2 and 5 of docs/bounds.md. Plain data once made.
 struct Row {
-  // Row [b, h, i] of the call. Keeps no reference. `operands`: what q and k are, if these are intervals.
+  // Makes row [b, h, i] of the call. Keeps no reference. `operands` are q and k, if these are intervals.
   Row(const Constants& c, const Contract& contract, const Inputs& inputs, std::array<Index, 3> place,
       const Operands* operands = nullptr);
 
   RowKind kind = RowKind::ordinary;
-  std::vector<Index> keys;            // that take part, ascending
-  std::vector<Score> scores;          // of these
-  std::vector<Ball> d;                // how far ln of each weight can be off
+  std::vector<Index> keys;            // keys that take part, ascending
+  std::vector<Score> scores;          // their scores
+  std::vector<Ball> d;                // largest error of ln of each weight
   std::vector<bool> masked_but_read;  // by key: takes no part, and the contract does not say that it is never read
 
   // Section 2, once there are keys. The maximum is exact, so that several keys may have it.
   Index n = 0, rescalings = 0, splits = 1, blocks = 0;
   Ball z_max, g, z_top, z_all, ln_n, a2;
-  Ball rescaled;        // what a rescaling may wrongly take of a weight, or leave of it
-  Ball every_exp;       // what exp itself may add to ln of a weight and of its rescalings
-  Ball wrong_argument;  // how far off an argument of 2^x, or of exp(lse_i - lse), may be, per unit of the score
+  Ball rescaled;        // largest part of a weight that a rescaling wrongly takes or leaves
+  Ball every_exp;       // largest error of exp itself, on ln of a weight and of its rescalings
+  Ball wrong_argument;  // largest error of an argument of 2^x, or of exp(lse_i - lse), per unit of the score
   Ball mass;            // sum exp(z - zmax)
-  Ball mass_most;       // that of any inputs, where these are intervals
+  Ball mass_most;       // the same for any inputs, where these are intervals
   Ball lo_sum, hi_sum;  // sum exp(z - zmax -+ d)
   Ball rho, rho_lost;   // section 4: the row's scale for underflows; where scores may be lost
-  // Where a contract grants no lazy shift, and the row is ordinary: the keys whose score may be the largest, and how far
-  // ln of that one's weight is off 0 at most, before the weight is rounded.
+  // The keys whose score may be the largest, and the largest |ln| of that one's weight before it is rounded. Both are
+  // set where a contract grants no lazy shift and the row is ordinary.
   std::vector<std::size_t> tops;
   Ball top_off;
 
-  std::optional<Additions> of_values, of_weights;  // where they are such sums
+  std::optional<Additions> of_values, of_weights;  // set where the sums are such
 
   Permission nonfinite;     // NaN or infinity is permitted in any column
   Permission undetermined;  // a finite value is not judged

@@ -28,8 +28,8 @@ Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball&
   return e;
 }
 
-// Whether the softcap's own format makes an infinity of the cap, or of a score that the cap does not bring to its end: beyond 20
-// caps tanh is 1 to the last bit of any format.
+// Whether the softcap's own format makes an infinity of the cap, or of a score that the cap does not bring to its end:
+// beyond 20 caps tanh is 1 to the last bit of any format.
 bool softcap_overflows(const Constants& c, const Score& score) {
   // A cap of 0 divides 0, and an infinite reciprocal makes no number of it either.
   if (may_reach(1, (Ball(c.softcap) - c.cap.eta) * c.cap.overflow * (1 - 2 * c.cap.u))) return true;
@@ -60,7 +60,7 @@ void apply_softcap(const Constants& c, Score& score, bool minus_infinity) {
   }
   score.e += 2 * flushed;
   score.e += c.score.u * (abs(score.z) + score.e);
-  // What the softcap's format holds the score's may not.
+  // The score's format may not hold a number that the softcap's holds.
   if (may_reach((abs(score.z) + score.e) * c.unit, c.score.overflow)) score.late = true;
 }
 
@@ -77,8 +77,8 @@ void add_bias(const Constants& c, double bias, const Ball& s, Score& score) {
   score.e += c.score.u * (abs(score.z) + score.e) + c.score.eta;
 }
 
-// How far x, rounded to the score's format or not, and then to softmax's or not, may lie from z. `finite` is cleared if it
-// overflows there.
+// Returns how far x, rounded to the score's format or not, and then to softmax's or not, may lie from z. Clears
+// `finite` if x overflows there.
 Ball farthest(const Constants& c, const Ball& x, const Ball& z, bool& finite) {
   Ball most = abs(x - z);
   const auto round = [&](Format format, const Ball& from) {
@@ -94,8 +94,8 @@ Ball farthest(const Constants& c, const Ball& x, const Ball& z, bool& finite) {
   return most;
 }
 
-// The last step of section 1: where the bias is so large that u_score |z| says nothing, what rounding makes of its sum with
-// `unbiased`.
+// Takes the rounding error of the sum of the bias and `unbiased`, where the bias is so large that u_score |z| says
+// nothing (the last step of section 1).
 void take_sum_as_rounded(const Constants& c, double bias, const Score& unbiased, const Ball& own, Score& score) {
   const bool uncertain = may_reach(score.e, least_absorbing) || (score.overflows() && !unbiased.overflows());
   if (bias == 0 || !uncertain || c.exp2 || (c.softcap > 0 && !c.softcap_first)) return;

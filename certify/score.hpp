@@ -12,8 +12,8 @@ struct Vector {
   Vector(const Intervals& tensor, Index b, Index h, Index i);
   std::vector<Ball> values, radii;  // no radii: 0
   bool finite = true, has_nan = false;
-  Ball largest;  // magnitude; of the finite elements
-  Ball sum_abs;  // of the finite elements
+  Ball largest;  // magnitude of the largest finite element
+  Ball sum_abs;  // sum of the magnitudes of the finite elements
 };
 
 // The score of one key: exact, and how far off a computed one can be (docs/bounds.md, section 1).

@@ -202,7 +202,7 @@ void Row::collect_mean(const Call& call, Index b) {
 }
 
 // The number of keys that may each set a running maximum: in the declared order, if keys are not split; in any other
-// order, all of them, and one of those that tie with an exact score.
+// order, all of them. Keys with equal exact scores count once.
 double Row::count_records(const Call& call) const {
   const KeyOrder order = call.numbers.arithmetic.key_order;
   if (order == KeyOrder::any || call.numbers.merges) {

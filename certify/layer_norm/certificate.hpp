@@ -8,7 +8,7 @@
 
 namespace attest::certify::layer_norm {
 
-// What a reproducer says that a kernel returned for an element of out, or of sum_out.
+// A result of a kernel for an element of out, or of sum_out, as a reproducer states it.
 struct Claim {
   enum class Tensor : std::uint8_t { out, sum_out };
   Tensor tensor = Tensor::out;
@@ -19,16 +19,16 @@ struct Claim {
 struct Certificate {
   Answer answer = Answer::undecided;
   std::string why;                        // one clause
-  std::string exact, lo, hi;              // of the element; empty where it is not a number that is asked for
+  std::string exact, lo, hi;              // the element's value and interval; empty where no number is asked for
   double rounded_lo = 0, rounded_hi = 0;  // the ends in the tensor's type
-  std::int64_t bits = 0;                  // in which it was decided
+  std::int64_t bits = 0;                  // precision in which it was decided
   std::string arithmetic;
-  std::vector<Figure> figures;  // of the row, named as in docs/layer-norm.md
+  std::vector<Figure> figures;  // numbers of the row, named as in docs/layer-norm.md
 };
 
-// Judges the claim by the interval of docs/layer-norm.md in ball arithmetic, first in `first_bits` and, while the answer is
-// uncertain, with doubled precision up to `most_bits`. Throws Error(usage) for an index outside the tensor, a value that is no
-// number of its type, and what materialise() throws.
+// Judges the claim by the interval of docs/layer-norm.md in ball arithmetic, first in `first_bits` and, while the
+// answer is uncertain, with doubled precision up to `most_bits`. Throws Error(usage) for an index outside the tensor, a
+// value that is no number of its type, and the errors of materialise().
 Certificate certify(const attest::layer_norm::Contract& contract, const attest::layer_norm::Problem& problem,
                     const Claim& claim);
 

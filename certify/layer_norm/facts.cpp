@@ -297,8 +297,8 @@ void Facts::bound_one_pass() {
   std::vector<Ball> z = falling;
   Ball z_mean = abs(mean), dz = dm;
   if (shifted) {
-    // |x - x_0| of doubles, which may round: the order alone depends on it. One past the range of S is an infinity, and no
-    // number that errs.
+    // |x - x_0| in double, which may round: the order alone depends on it. One past the range of S is an infinity, and
+    // has no error.
     std::vector<std::size_t> order(x.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::vector<Ball> by_place;

@@ -7,7 +7,8 @@ inline Ball squared(const Ball& x) { return x * x; }
 inline Ball larger_of(const Ball& a, const Ball& b) { return max(a, b); }
 inline bool not_below(const Ball& a, const Ball& b) { return !certainly_less(a, b); }
 
-// What a contract says of a row, and what is proven of its mean and variance: docs/layer-norm.md, sections 0 to 3 and 5.
+// The numbers of a contract for a row, and the proven bounds of its mean and variance: docs/layer-norm.md, sections 0
+// to 3 and 5.
 struct Facts {
   Facts(const Contract& c, const Inputs& in, Index r);
 
@@ -16,7 +17,7 @@ struct Facts {
   attest::layer_norm::Arithmetic how;
   Index n;
   bool rms, flush, flush_inputs;
-  Unit storage, s, a_norm, a_affine;  // of storage, statistics, normalise, affine
+  Unit storage, s, a_norm, a_affine;  // formats of storage, statistics, normalise, affine
   Format source, params, output, tensor;
   double epsilon;
   Ball size, u, additions, merges, count_error, eps_lo, eps_hi, root;

@@ -38,7 +38,8 @@ class Row {
   std::unique_ptr<Facts> facts_;
 };
 
-// What sum_out may hold: x + residual, rounded to the sum format and to storage, and what flushing may make of it.
+// Returns the permitted values of sum_out: x + residual, rounded to the sum format and to storage, with and without
+// flushing.
 std::vector<double> permitted_sums(const Contract& contract, double x, double residual);
 
 }  // namespace attest::certify::layer_norm

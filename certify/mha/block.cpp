@@ -91,7 +91,7 @@ Block::Block(const Contract& contract, const attest::mha::Inputs& inputs, Going 
   describe();
 }
 
-// What attention's own formulas read of the call besides the operands.
+// Fills in the parts of the call besides the operands that attention's own formulas read.
 void Block::describe() {
   const attest::mha::Problem& p = inputs_.problem;
   const auto points = [this](const Intervals& of) {
@@ -124,7 +124,7 @@ Block::Range Block::rounded_to(Format format, const Range& range) {
   const Rounding::Ends lo = round(range.lo), hi = round(range.hi);
   uncertain_ = uncertain_ || lo.least != lo.most || hi.least != hi.most;
   double least = lo.least, most = hi.most;
-  if (flush_) {  // what rounds to less than the smallest normal number may be 0
+  if (flush_) {  // a result that rounds to less than the smallest normal number may be 0
     const double tiny = smallest_normal(format);
     if (least > 0 && least <= tiny) least = 0;
     if (most < 0 && most >= -tiny) most = 0;
@@ -164,7 +164,8 @@ Block::Range Block::as_it_enters(const Enclosure& of) {
   return {of.lo - unit.u * abs(of.lo) - unit.eta, of.hi + unit.u * abs(of.hi) + unit.eta};
 }
 
-// Half an ulp of the concatenated heads at a magnitude, of a number that was rounded to them; two where nobody says whether.
+// Returns half an ulp of a number of that magnitude in the format of the concatenated heads, to which it was rounded;
+// two halves where it may not have been.
 Ball Block::half_step(const Ball& magnitude) const {
   const Ball most = upper_end(max(magnitude, smallest_normal(heads_)));
   Ball step;

@@ -8,15 +8,16 @@
 
 namespace attest::certify::mha {
 
-// One of the ways that a contract permits a block: how projections leave their products, whether the concatenated heads are
-// rounded.
+// One of the ways that a contract permits a block: how projections leave their products, and whether the concatenated
+// heads are rounded.
 struct Going {
   attest::mha::Projected projected;
   bool heads_rounded;
 };
 std::vector<Going> goings_of(const Contract& contract);
 
-// What docs/mha.md says of the elements of out for one way. One formula after the other, without regard to speed.
+// The enclosures of docs/mha.md for the elements of out under one way. It computes one formula after the other, without
+// regard to speed.
 class Block {
  public:
   // Keeps references to both.
@@ -26,7 +27,8 @@ class Block {
   // Element [b, head, token, column] of a projection, as section 1 says it: rounded where this way rounds it.
   enum class Projection : std::uint8_t { q, k, v };
   [[nodiscard]] Enclosure projected(Projection of, const std::array<Index, 4>& index) const;
-  // Element [b, i, column] of the concatenated heads before it is rounded, of whatever projections may leave.
+  // Element [b, i, column] of the concatenated heads before it is rounded, for all projections that the contract
+  // permits.
   [[nodiscard]] Enclosure head(Index b, Index i, Index column);
   // The format that heads are left in.
   [[nodiscard]] Format heads_left() const noexcept { return heads_; }
@@ -55,7 +57,7 @@ class Block {
   Format storage_, heads_ = Format::f32, left_ = Format::f32;
   bool flush_, uncertain_ = false, scores_are_known_ = false;
   attest::Contract of_heads_;
-  attest::Inputs call_;  // of attention: q, k and v as their centres
+  attest::Inputs call_;  // the call of attention: q, k and v are the centres
   Operands operands_;
   Ball unit_of_last_;  // u_f
 };

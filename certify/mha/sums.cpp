@@ -73,7 +73,7 @@ Rule::Rule(const Contract& contract, Format left, Format right, double float64_e
 Terms Rule::terms(const Factor& x, const Factor& w, double bias) const {
   Terms of;
   of.products = static_cast<Index>(x.values.size());
-  // What a row says of all its sums, unless it has few elements: then each of their terms is looked at.
+  // The bounds of a row for all its sums, unless it has few elements: then each of their terms is looked at.
   const Factor& sparse = w.nonzero.size() <= few ? w : x;
   if (w.nonzero.empty() || x.nonzero.empty()) {
     of.count = 0;
@@ -136,7 +136,7 @@ bool Rule::exact(const Terms& terms) const {
   const int lowest = min_exponent(gemm_.format) - (normal_only ? 0 : precision(gemm_.format) - 1);
   if (wide_ > 0 || narrowed_ > 0 || terms.last < lowest) return false;
   if (!blocks_ && arb_is_zero(depth(terms).get())) return true;
-  const Ball least = blocks_ ? smallest_normal(storage_) : 0;  // whose exponent a unit may take for that of a factor
+  const Ball least = blocks_ ? smallest_normal(storage_) : 0;  // a unit may take its exponent for a factor's
   const Ball magnitude = terms.magnitude + least * (terms.factors + Ball(terms.count) * least);
   return arb_le(magnitude.get(), power(terms.last + bits_).get()) != 0;
 }

@@ -9,17 +9,17 @@ namespace attest::certify::mha {
 
 using attest::mha::Contract;
 
-// What is known of the terms of one sum of products and its bias (docs/mha.md, section 1).
+// The facts of the terms of one sum of products and its bias (docs/mha.md, section 1).
 struct Terms {
-  Index products = 0;    // of which the chain speaks
-  Index count = 0;       // n': of terms that are not 0, the bias included
+  Index products = 0;    // products that the chain counts
+  Index count = 0;       // n': terms that are not 0, the bias included
   bool biased = false;   // the bias is one of them
   int last = 1 << 20;    // every term is a multiple of 2^last
   bool rounded = false;  // some product may not fit gemm
   Ball magnitude;        // A
   Ball factors;          // sums of the magnitudes of both factors
-  Ball flushed;          // what terms of subnormal inputs come to
-  Ball largest;          // of the factors, both taken together
+  Ball flushed;          // total of the terms of subnormal inputs
+  Ball largest;          // largest magnitudes of both factors, added up
 };
 
 // The largest n such that x is a multiple of 2^n.
@@ -37,16 +37,16 @@ struct Factor {
   Ball sum_abs;
 };
 
-// How one of a contract's products is summed, of factors of two formats.
+// The way in which one of a contract's products is summed, for factors of two formats.
 class Rule {
  public:
-  // `float64_errors` as that of Constants.
+  // `float64_errors` is that of Constants.
   Rule(const Contract& contract, Format left, Format right, double float64_errors);
 
-  // g. No bound where overflows() says so.
+  // Returns g. There is no bound where overflows() is true.
   [[nodiscard]] Ball error(const Terms& terms) const;
   [[nodiscard]] bool overflows(const Terms& terms) const;
-  // Of x w + bias, but for what is said of the sum itself.
+  // Returns the terms of x w + bias, whatever the order of the sum.
   [[nodiscard]] Terms terms(const Factor& x, const Factor& w, double bias) const;
   [[nodiscard]] bool product_may_round() const {
     return precision(left_) + precision(right_) > precision(gemm_.format);
