@@ -4,6 +4,7 @@ has none: copies, strides, alignment and guards are the same, streams and events
 import sys
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
 from need_package import need
 
@@ -115,20 +116,25 @@ class Device(unittest.TestCase):
                 declared(wrong, device="cpu").attention(c)
 
     def test_a_result_that_comes_late_is_told(self):
-        c = call(d=3)
-        in_an_arena(c)
-        place = DeviceArrays("cpu").begin(c)
-        answers = iter((1.0, 2.0))
+        for late in (True, False):
+            for shown in (lambda result: result, lambda result: result.double(), lambda result: result.mT.contiguous().mT):
+                c = call(d=3)
+                in_an_arena(c)
+                place = DeviceArrays("cpu").begin(c)
+                result = shown(torch.ones(c.out.shape))
 
-        class Late:  # copies what another stream has not yet written when it is first asked
-            target = place.enter(c.out, "f32")
+                def synchronize(_device):  # what another stream has not yet written when the caller's is done
+                    if late:
+                        result.fill_(2)
 
-            def copy_(self, _result):
-                self.target.fill_(next(answers))
-
-        with self.assertRaisesRegex(OutOfOrder, "does not wait"):
-            place.end([(None, Late())])
-        self.assertTrue((c.out == 2).all())
+                place.arrays.module = SimpleNamespace(synchronize=synchronize)
+                place.times = [SimpleNamespace(elapsed_time=lambda _end: 0)] * 2
+                if late:
+                    with self.assertRaisesRegex(OutOfOrder, "does not wait"):
+                        place.end([(result, place.target(c.out, "f32"))])
+                else:
+                    place.end([(result, place.target(c.out, "f32"))])
+                self.assertTrue((c.out == 1 + late).all())
 
     def test_an_error_of_the_device_ends_the_process(self):
         def raises(text):

@@ -6,14 +6,16 @@ import os
 import select
 from functools import lru_cache
 
-import numpy as np
-
 from .arrays import TorchArrays
 from .nursery import fork
 from .protocol import TENSORS, Broken
 
 GUARD = 256  # bytes that surely lie around each tensor; addresses are kept modulo it
+LEAST_ROOM = 1 << 20  # bytes; room doubles from there, since locking pages takes longer than most calls
 _PATIENCE = 120  # s, until a device has said what it is
+
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 # By compute capability, the generation whose block products docs/bounds.md knows: the name that a contract's `mma` takes.
@@ -53,31 +55,47 @@ class DeviceArrays(TorchArrays):
         # What the device is: its name, and for CUDA its compute capability, such as [9, 0].
         self.model, self.capability = ("", None) if self.module is None else model_of(name)
         self.types = {short: kind for kind, short in self.names.items()} | {"bool": torch.bool, "i32": torch.int32}
-        self.staging = None
+        self.room = None
 
     def prepare(self):
         """Opens the device, which takes longer than the rest of a life's beginning. What goes wrong there will in the first call,
         which has somebody to tell."""
         try:
-            self.staged(1 << 20)
-            self.torch.zeros(1, device=self.device).cpu()
+            self.room_for(LEAST_ROOM).memory.zero_().cpu()
         except RuntimeError:
             pass
 
     def begin(self, call):
         return MovedCall(self, call)
 
-    def staged(self, size):
-        """Two host buffers of `size` bytes, page-locked where a device copies from them faster."""
-        if self.staging is None or self.staging.shape[1] < size:
-            self.staging = self.torch.empty(2, size, dtype=self.torch.uint8, pin_memory=self.module is not None)
-        return self.staging[:, :size]
+    def room_for(self, size):
+        """Room of at least `size` bytes, the same from call to call."""
+        if self.room is None or self.room.size < size:
+            self.room = Room(self, max(LEAST_ROOM, 1 << (size - 1).bit_length()))
+        return self.room
 
     def timers(self):
         """The events before and behind a kernel."""
         if self.events is None:
             self.events = [self.module.Event(enable_timing=True) for _ in range(2)]
         return self.events
+
+
+class Room:
+    """Memory of the device, which begins at a multiple of GUARD, and two pages here, page-locked where a device copies from them faster,
+    of twice as many bytes, for what a kernel returns elsewhere."""
+
+    def __init__(self, arrays, size):
+        torch = arrays.torch
+        self.size = size
+        self.pages = torch.empty(2, 2 * size, dtype=torch.uint8, pin_memory=arrays.module is not None).unbind()
+        self.addresses = [page.data_ptr() for page in self.pages]
+        self.last = self.pages[1].numpy()
+        memory = torch.empty(size + GUARD, dtype=torch.uint8, device=arrays.device)
+        self.device = memory.device.index  # which takes modules of torch less time than its name
+        self.memory = memory[-memory.data_ptr() % GUARD:][:size]
+        views = {name: self.memory.view(dtype) for name, dtype in arrays.types.items()}
+        self.flat = {name: (view, view.storage_offset()) for name, view in views.items()}  # all of it, by the type of its elements
 
 
 @lru_cache(maxsize=None)
@@ -121,26 +139,25 @@ class MovedCall:
         self.arrays, self.torch, self.device = arrays, arrays.torch, arrays.device
         spans = [span(tensor) for tensor in tensors_of(call)]
         self.first = (min(first for first, _ in spans) - GUARD) // GUARD * GUARD
-        size = max(last for _, last in spans) + GUARD - self.first
-        self.here = np.frombuffer((ctypes.c_ubyte * size).from_address(self.first), np.uint8)
-        staged = arrays.staged(size)[0]
-        staged.numpy()[:] = self.here
-        room = self.torch.empty(size + GUARD, dtype=self.torch.uint8, device=self.device)
-        self.memory = room[-room.data_ptr() % GUARD:][:size]
-        self.guarded(lambda: self.memory.copy_(staged, non_blocking=True))
-        self.times = self.stream = None
-        self.flat = {}  # all of the memory by the type of its elements
+        self.size = max(last for _, last in spans) + GUARD - self.first
+        self.times = None
+        self.room = self.guarded(self.bring_over)
+
+    def bring_over(self):
+        room = self.arrays.room_for(self.size)
+        ctypes.memmove(room.addresses[0], self.first, self.size)
+        self.memory = room.memory[:self.size]
+        self.memory.copy_(room.pages[0][:self.size], non_blocking=True)
+        return room
 
     def enter(self, view, dtype):
         """The tensor on the device."""
-        flat = self.flat.get(dtype)
-        if flat is None:
-            flat = self.flat[dtype] = self.memory[:len(self.memory) // 8 * 8].view(self.arrays.types[dtype])
-        offset = (view.__array_interface__["data"][0] - self.first) // view.itemsize
-        strides = [stride // view.itemsize for stride in view.strides]
-        return self.torch.as_strided(flat, view.shape, strides, flat.storage_offset() + offset)
+        (flat, start), size = self.room.flat[dtype], view.itemsize
+        offset = start + (view.__array_interface__["data"][0] - self.first) // size
+        return flat.as_strided(view.shape, [stride // size for stride in view.strides], offset)
 
-    target = enter
+    def target(self, view, dtype):
+        return view, dtype
 
     def run(self, function, *arguments, **options):
         if self.arrays.module is None:
@@ -148,10 +165,10 @@ class MovedCall:
         return self.guarded(lambda: self.timed(function, *arguments, **options))
 
     def timed(self, function, *arguments, **options):
-        self.times, self.stream = self.arrays.timers(), self.arrays.module.current_stream(self.device)
-        self.times[0].record(self.stream)
+        self.times, stream = self.arrays.timers(), self.arrays.module.current_stream(self.room.device)
+        self.times[0].record(stream)
         result = function(*arguments, **options)
-        self.times[1].record(self.stream)
+        self.times[1].record(stream)
         return result
 
     def leave(self, result):
@@ -160,25 +177,36 @@ class MovedCall:
         return result.detach(), self.arrays.names.get(result.dtype) or str(result.dtype)
 
     def end(self, results):
-        """Brings everything back. `results`: (what the kernel returned, the call's own tensor on the device) of each that it
+        """Brings everything back. `results`: (what the kernel returned, the call's own tensor, as target() has it) of each that it
         returned. Gives the kernel's nanoseconds by the device's clock, or None. Raises OutOfOrder."""
         return self.guarded(lambda: self.bring_back(results))
 
     def bring_back(self, results):
-        """What the caller's stream sees, and, once all streams are done, what there is: the same, if the one waits for them."""
-        module, pages = self.arrays.module, self.arrays.staged(len(self.memory))
-        elapsed = None
-        for page in pages:
-            for result, target in results:
+        """What the caller's stream sees, and, once all streams are done, what there is: the same, if the one waits for them. Processes
+        take turns on a device to compute, and not to copy: so what can come as it is is not brought into its place there."""
+        module, room = self.arrays.module, self.room
+        parts, end, whole, moved = [(self.memory, 0)], self.size, [], []  # parts: (bytes there, their place on a page)
+        for result, (view, dtype) in results:
+            if result.dtype == self.arrays.types[dtype] and result.is_contiguous():
+                at = -(-end // GUARD) * GUARD
+                end = at + view.nbytes
+                parts.append((result.reshape(-1).view(self.torch.uint8), at))
+                whole.append((view, at))
+            else:
+                moved.append((result, self.enter(view, dtype)))
+        for page in room.pages:
+            for result, target in moved:
                 target.copy_(result)
-            page.copy_(self.memory, non_blocking=True)
+            for part, at in parts:
+                page[at:at + len(part)].copy_(part, non_blocking=True)
             if module is not None:
-                self.stream.synchronize()
-                module.synchronize(self.device)
-        if module is not None:
-            elapsed = int(self.times[0].elapsed_time(self.times[1]) * 1e6)
-        self.here[:] = pages[1].numpy()
-        if not self.torch.equal(pages[0], pages[1]):
+                module.synchronize(room.device)
+        elapsed = None if module is None else int(self.times[0].elapsed_time(self.times[1]) * 1e6)
+        ctypes.memmove(self.first, room.addresses[1], self.size)
+        for view, at in whole:
+            view[...] = room.last[at:at + view.nbytes].view(view.dtype).reshape(view.shape)
+        first, last = room.addresses
+        if any(_memcmp(first + at, last + at, len(part)) for part, at in parts):
             raise OutOfOrder("the caller's stream does not wait for the result: it changed when that stream was done")
         return elapsed
 
@@ -204,7 +232,9 @@ def tensors_of(call):
 
 def span(view):
     """(first, last) address: the bytes that the strides span."""
-    first = view.__array_interface__["data"][0]
+    first = last = view.__array_interface__["data"][0]
     if view.size == 0:
         return first, first
-    return first, first + sum((n - 1) * stride for n, stride in zip(view.shape, view.strides)) + view.itemsize
+    for n, stride in zip(view.shape, view.strides):
+        last += (n - 1) * stride
+    return first, last + view.itemsize

@@ -88,12 +88,12 @@ def said_by_is_causal(call):
 
 def lengths_as_keep(call, device=None):
     """bool [B, 1, 1, Lk]: key j of sample b is no padding."""
-    return torch.from_numpy(_masks.lengths_as_keep(call.kv_lengths, call.k.shape[2])).to(device)
+    return torch.from_numpy(_masks.lengths_as_keep(call.kv_lengths, call.k.shape[2])).to(device, non_blocking=True)
 
 
 def diagonal_as_keep(call, device=None):
     """bool [1 or B, 1, Lq, Lk]: the keys that the causal mask and the windows leave to each query."""
-    return torch.from_numpy(_masks.diagonal_as_keep(call)).to(device)
+    return torch.from_numpy(_masks.diagonal_as_keep(call)).to(device, non_blocking=True)
 
 
 def keep_of(call, keep, device=None):
