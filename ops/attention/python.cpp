@@ -23,8 +23,8 @@ bool finite(const Tensor& tensor) {
 // Explicit attention in float64, only the lines this problem needs.
 std::string reference(const Problem& p, const Contract& contract, const Exchange& exchange) {
   const auto has = [&](std::string_view name) { return input_of(exchange, name) != nullptr; };
-  return "\n# what attention means, in float64\n"
-         "group = q.shape[1] // k.shape[1]\n"
+  return "\n# what attention means, in float64\n" +
+         std::string(p.hkv == 0 ? "group = 1\n" : "group = q.shape[1] // k.shape[1]\n") +
          "K, V = (np.repeat(t.astype(np.float64), group, axis=1) for t in (k, v))\n"
          "s = scale * (q.astype(np.float64) @ K.transpose(0, 1, 3, 2))\n" +
          numpy_lines(p, contract,
@@ -48,10 +48,11 @@ std::string numpy_lines(const Problem& p, const Contract& contract, const NumpyC
   if (p.causal) mask("j <= g");
   if (p.window_left >= 0) mask(fmt::format("g - j <= {}", p.window_left));
   if (p.window_right >= 0) mask(fmt::format("j - g <= {}", p.window_right));
-  code +=
+  code += fmt::format(
       "with np.errstate(invalid='ignore'):  # a row with every score at -inf has no defined mean\n"
-      "    w = np.exp(s - s.max(-1, keepdims=True))\n"
-      "    w = w / w.sum(-1, keepdims=True)\n";
+      "    w = np.exp(s - s.max(-1, keepdims=True{}))\n"
+      "    w = w / w.sum(-1, keepdims=True)\n",
+      p.lk == 0 ? ", initial=-np.inf" : "");  // no keys have no maximum
   code += fmt::format("    {} = ", call.result);
   code += call.finite_values ? "w @ V\n"
                              : "np.where(s[..., None] == -np.inf, 0, w[..., None] * V[:, :, None]).sum(-2)"

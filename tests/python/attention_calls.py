@@ -149,3 +149,17 @@ def script_output(code, c):
         scope[name] = values(tensor, "bf16").astype(np.float32) if c.dtype == "bf16" and tensor is not None else tensor
     exec(code, scope)
     return scope["got"]
+
+
+def empty_calls(subject):
+    """(problem, call) of calls without elements along one of the dimensions that may be 0, in each value of each form."""
+    dims = subject.describe()["supports"]["dims"]
+    forms = [{}] + [{form: value["value"] if isinstance(value, dict) else value}
+                    for form, values in subject.forms.items() for value in values[1:]]
+    for name in sorted(dim for dim, range in dims.items() if isinstance(range, list) and range[0] == 0):
+        sizes = dict(b=2, hq=2, lq=3, lk=3, d=8) | ({"hq": 0} if name == "hkv" else {name: 0})
+        b, lk = sizes["b"], sizes["lk"]
+        for options in (dict(), dict(causal=True), dict(causal=True, align=BOTTOM_RIGHT), dict(keep=np.ones((b, 1, 1, lk), bool)),
+                        dict(bias=np.zeros((b, 1, sizes["lq"], lk), np.float32)), dict(kv_lengths=np.full(b, min(2, lk), np.int32))):
+            for form in forms:
+                yield (name, options, form), call(**sizes, **options, form=form)

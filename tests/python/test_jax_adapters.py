@@ -3,6 +3,7 @@
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where jax is not installed there.
 """
 
+import contextlib
 import sys
 import unittest
 from pathlib import Path
@@ -20,7 +21,7 @@ import numpy as np
 from array_adapters import Adapters
 from attest import Unsupported
 from attest.adapters.jax import SUBJECTS
-from attention_calls import BOTTOM_RIGHT, call, far, open_keys, reference, values
+from attention_calls import BOTTOM_RIGHT, call, empty_calls, far, open_keys, reference, values
 
 LENGTHS = np.array([1, 3], np.int32)
 
@@ -43,6 +44,12 @@ class Agreement(Adapters, unittest.TestCase):
     def compare(self, subject, c):
         super().compare(subject, c)
         jax.config.update("jax_enable_x64", False)  # which scripts of float64 turn on
+
+    def test_tensors_without_elements(self):
+        for name in self.make:
+            for problem, c in empty_calls(SUBJECTS[name]()):
+                with self.subTest(name, problem=problem), contextlib.suppress(Unsupported):
+                    SUBJECTS[name]().attention(c)
 
     def test_half_precision_holds_without_jit(self):
         for dtype in ("f16", "bf16"):

@@ -22,7 +22,7 @@ from attest import Refused, Unsupported
 from attest.adapters import _onnxruntime_session as session
 from attest.adapters._forms import words
 from attest.adapters.onnxruntime import SUBJECTS
-from attention_calls import BOTTOM_RIGHT, TOP_LEFT, battery, call, far
+from attention_calls import BOTTOM_RIGHT, TOP_LEFT, battery, call, empty_calls, far
 from onnx_calls import agree, compare_script, node_of
 
 
@@ -67,6 +67,22 @@ class Agreement(unittest.TestCase):
                     judged = sum(agree(self, subject, dtype, {form: value}, refuses=refuses)
                                  for dtype in set(subject.describe()["dtypes"]) - {"f64"})
                     self.assertGreaterEqual(judged, 16, (name, form, value))
+
+    def test_tensors_without_elements_can_be_said(self):
+        """Of those that are computed, too: `explicit`. What kernels make of them may end a process (ort-attention-12)."""
+        for name in ("Attention", "MultiHeadAttention", "GroupQueryAttention", "contrib-Attention", "explicit"):
+            subject, said = SUBJECTS[name](), set()
+            for problem, c in empty_calls(subject):
+                with self.subTest(name, problem=problem):
+                    try:
+                        subject.node(c).model()
+                        if name == "explicit":
+                            subject.attention(c)
+                        said.add(problem[0])
+                    except Unsupported:
+                        pass
+            dims = subject.describe()["supports"]["dims"].values()
+            self.assertEqual(len(said), sum(isinstance(range, list) and range[0] == 0 for range in dims), name)
 
     def test_a_wrong_corner_is_far(self):
         c = call(causal=True, align=BOTTOM_RIGHT, lq=2, lk=5)

@@ -18,14 +18,14 @@ import findings_scripts
 import numpy as np
 import torch
 
-from attest import Unsupported
+from attest import Refused, Unsupported
 from attest.adapters._forms import words
 from attest.adapters import _torch_call as torch_call
 from attest.adapters._torch_call import TYPES, tensor
 from attest.adapters.torch import SUBJECTS
 from attest.adapters import _torch_encoder as torch_encoder
 from block_calls import NORMS as NORMS_CALLS, norm, script_answer
-from attention_calls import BOTTOM_RIGHT, battery, call, far, open_keys, reference, script_output, stored, values
+from attention_calls import BOTTOM_RIGHT, battery, call, empty_calls, far, open_keys, reference, script_output, stored, values
 
 SDPA = ("sdpa", "math", "flash", "flash-lse")
 MHA = ("mha", "mha-slow", "mha-weights")
@@ -83,8 +83,26 @@ class Agreement(unittest.TestCase):
                 if empty_rows(c):
                     continue
                 judged += 1
+                if (form or {}).get("causal") == "alone" and subject.say(c).options.get("is_causal") and c.q.shape[2] > 1:  # torch-mha-2
+                    self.assertTrue(far(c))
+                    continue
                 self.assertFalse(far(c), f"got {c.out.ravel()}, expected {reference(c).ravel()}")
         return judged
+
+    def test_tensors_without_elements(self):
+        """Each is answered, or refused as docs/findings.md has it; nothing else is raised."""
+        for name in (*SDPA, "mha", "mha-slow", "mha-weights", "explicit"):
+            answered = set()
+            for problem, c in empty_calls(SUBJECTS[name]()):
+                with self.subTest(name, problem=problem):
+                    try:
+                        SUBJECTS[name]().attention(c)
+                        answered.add(problem[0])
+                    except Unsupported:
+                        pass
+                    except Refused as refusal:
+                        self.assertRegex(str(refusal), r"cannot reshape tensor of 0 elements")  # torch-mha-4
+            self.assertGreaterEqual(len(answered), 3, name)
 
     def test_a_wrong_corner_is_far(self):
         for name in SAYS:

@@ -23,11 +23,11 @@ from attest.adapters.torch import SUBJECTS
 from block_calls import Blocks, block, block_reference, values
 
 NAMES = [name for name in SUBJECTS if name.startswith("block")]
-FAST = ("block-fast", "block-fast-weights", "block-nested")
+FAST = ("block-fast", "block-fast-weights", "block-nested", "block-causal-alone")
 
 
 class Agreement(Blocks, unittest.TestCase):
-    make = {name: SUBJECTS[name] for name in NAMES}
+    make = {name: SUBJECTS[name] for name in NAMES if name != "block-causal-alone"}
     fewer = {"block-bias-kv": 1, "block-nested": 4, "block-fast": 7, "block-fast-weights": 7, "block-unbatched": 2}
 
     def tearDown(self):
@@ -53,6 +53,14 @@ class Ways(unittest.TestCase):
             c = block(b=1, biases=False, m=4) if name == "block-bias-kv" else block(b=1)
             fast = name in (*FAST, "block", "block-float-mask")  # no mask here
             self.assertEqual(self.calls(name, c, "torch._native_multi_head_attention").called, fast, name)
+
+    def test_is_causal_alone_is_lost_there(self):
+        """torch-mha-2; without it the subject is right."""
+        for causal in (False, True):
+            c = block(b=1, causal=causal)
+            SUBJECTS["block-causal-alone"]().mha(c)
+            wrong = np.abs(values(c.out, c.dtype) - block_reference(c)[0]).max() > 1e-3
+            self.assertEqual(wrong, causal)
 
     def test_a_float_mask_leaves_it(self):
         c = block(kv_lengths=np.array([1, 3], np.int32))

@@ -137,7 +137,7 @@ class MultiheadAttention(unittest.TestCase):
 
     def test_projections_are_exact(self):
         for fast in (False, True):
-            form = {"batch": "first", "projection_bias": "zeros"}
+            form = {"batch": "first", "projection_bias": "zeros", "last_key": "given"}
             said = mha.Said((torch.zeros(1, dtype=torch.bfloat16),), 4 * 6 if fast else 6, 2, 3, {}, form, fast)
             for weight in mha.projections(said):
                 self.assertLessEqual(set(weight.unique().tolist()), {0.0, 1.0, 2.0})
@@ -180,6 +180,46 @@ class MultiheadAttention(unittest.TestCase):
         last = np.array([[1, 1, 0]], bool)
         for options in (dict(b=2), dict(lk=1), dict(causal=True), dict(keep=last), dict(bias=np.ones((2, 3), "f"))):
             self.assertIsNone(self.said(form=form, **options).bias_kv, options)
+
+    def test_a_first_key_of_zeros_is_zero_attn(self):
+        def zeros_first(**options):
+            c = call(hq=2, form={"last_key": "zero_attn", **options.pop("form", {})}, **options)
+            c.k[:, :, 0] = c.v[:, :, 0] = 0
+            return c
+
+        subject = SUBJECTS["mha"]()
+        said = subject.say(zeros_first(lq=2, lk=3, causal=True, align=BOTTOM_RIGHT))
+        self.assertTrue(said.zero_attn and mha.layer(said).add_zero_attn)
+        self.assertEqual(said.inputs[1].shape[1], 2)
+        self.assertEqual((said.options["attn_mask"].int().tolist(), said.options["is_causal"]), ([[0, 1], [0, 0]], True))
+        padded = zeros_first(b=2, lk=3, kv_lengths=np.array([2, 3], np.int32))
+        self.assertEqual(subject.say(padded).options["key_padding_mask"].int().tolist(), [[0, 1], [0, 0]])
+        for options in (dict(b=2, lk=3), dict(lk=3, causal=True), dict(lk=3, keep=np.array([[1, 0, 1], [1, 1, 1]], bool)), dict(
+                lk=3, causal=True, align=BOTTOM_RIGHT, form={"weights": "averaged"})):
+            c = zeros_first(**options)
+            self.assertTrue(subject.say(c).zero_attn)
+            subject.attention(c)
+            self.assertFalse(far(c), options)
+        for options in (dict(lk=1), dict(keep=np.array([[0, 1, 1]], bool)), dict(bias=np.ones((2, 3), "f"))):
+            self.assertFalse(subject.say(zeros_first(**options)).zero_attn, options)
+        self.assertFalse(self.said(hq=2, form={"last_key": "zero_attn"}).zero_attn)
+
+    def test_is_causal_is_a_hint_wherever_the_mask_is_causal(self):
+        later = ~np.tri(3, dtype=bool)
+        keep = {"float": dict(mask_type="float"), "padding": dict(mask="both")}
+        for what, form in {"bool": {}, **keep}.items():
+            said = self.said(lq=3, lk=3, keep=~later, form={"path": "slow", **form}).options
+            self.assertTrue(said["is_causal"], what)
+        for options in (dict(keep=np.ones((3, 3), bool)), dict(keep=~later, bias=np.ones((3, 3), "f")), dict(causal=True, window_left=1),
+                        dict(b=2, keep=np.stack([~later, np.ones((3, 3), bool)])[:, None])):
+            self.assertNotIn("is_causal", self.said(lq=3, lk=3, **options).options, options)
+
+    def test_is_causal_alone(self):
+        options = dict(hq=2, lq=3, lk=3, causal=True, form={"causal": "alone"})
+        self.assertEqual(self.said(**options).options, {"need_weights": False, "is_causal": True})
+        with self.assertRaises(Unsupported):
+            SUBJECTS["mha-slow"]().attention(call(**options))
+        self.assertNotIn("is_causal", self.said(**options | dict(causal=False)).options)
 
     def test_a_nan_is_handed_on_where_its_row_means_no_more(self):
         k = np.ones((1, 1, 3, 2), "f")

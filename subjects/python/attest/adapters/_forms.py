@@ -11,6 +11,11 @@ def drawn(value, where="", **needs):
     return {"value": value} | ({"where": where} if where else {}) | ({"needs": needs} if needs else {})
 
 
+def may_be_empty(*dims):
+    """supports' `dims` of those that may be 0: no document excludes a tensor without elements."""
+    return {name: [0, None, 1] for name in dims}
+
+
 class Formed:
     """A subject whose class has `forms`, in describe's way of writing them. `pinned`: forms that keep one value, in a subject that
     has all others at their first: what a name such as Attention-3d is short for."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from ._arguments import laid
 from ._array_sdpa import Asked
+from ._forms import may_be_empty
 from ._jax_sdpa import COMPILED, Jax, masks_of
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
@@ -46,7 +47,7 @@ class Explicit(Jax):
         "mask": ["narrowed", "full"],
         "mask_type": ["bool", "bias"],
     }
-    supports = {"softcap": True, "dims": {}}
+    supports = {"softcap": True, "dims": may_be_empty("b", "lq", "lk")}
     function = staticmethod(explicit)
     source = "explicit"
     static = ("scale", "softcap")

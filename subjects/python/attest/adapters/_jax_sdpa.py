@@ -26,7 +26,7 @@ from attest import Unsupported
 
 from ._arguments import given, laid, unlaid
 from ._array_sdpa import ArraySdpa, Asked, STORED
-from ._forms import drawn
+from ._forms import drawn, may_be_empty
 from ._masks import added_to, keep_of, narrowed, open_keys, shaped, starts_top_left, windowed
 
 _STATIC = ("scale", "is_causal", "local_window_size", "implementation", "return_residual")
@@ -140,7 +140,7 @@ class Sdpa(Jax):
         "scale": ["as_called", "explicit"],
         "x64": ["as_needed", "enabled"],
     }
-    supports = {"bias_dtypes": ["same", "f32"]}
+    supports = {"bias_dtypes": ["same", "f32"], "dims": {"dv": "=d", **may_be_empty("b", "lq", "lk")}}
     function = staticmethod(jax.nn.dot_product_attention)
     source = "jax.nn.dot_product_attention"
     static = _STATIC

@@ -17,7 +17,7 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._forms import drawn
+from ._forms import drawn, may_be_empty
 from ._masks import BOTTOM_RIGHT, lengths_as_keep, narrowed
 from ._onnx_call import (
     DEFAULT_THREADS, MOVED, SESSIONS, TYPES, UNMOVED, Operator, attribute, check, heads_inside, past_length, scale_attribute,
@@ -118,7 +118,7 @@ class Attention(Operator):
     }
 
     def describe(self):
-        supports = {"gqa": True, "softcap": True}
+        supports = {"gqa": True, "softcap": True, "dims": may_be_empty("b", "hq", "hkv", "lq", "lk")}
         if self.pinned.get("past") == "half":
             supports["align"] = ["bottom_right"]
         return self.described(TYPES, supports, {

@@ -19,7 +19,7 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._forms import drawn
+from ._forms import drawn, may_be_empty
 from ._masks import BOTTOM_RIGHT, added_to, diagonal_as_keep, lengths_as_keep, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, Operator, buffer, check, heads_inside, scale_attribute, session, split,
@@ -112,7 +112,7 @@ class ContribAttention(Operator):
     }
 
     def describe(self):
-        return self.described(DTYPES, {"gqa": False, "softcap": False, "window": True, "drawn": _DRAWN}, {})
+        return self.described(DTYPES, {"gqa": False, "softcap": False, "window": True, "drawn": _DRAWN, "dims": may_be_empty("b")}, {})
 
     def node(self, call):
         check(call, "Attention", DTYPES, window=True)

@@ -14,6 +14,7 @@ import numpy as np
 from attest import Unsupported
 
 from ._masks import added_to, keep_of, narrowed
+from ._forms import may_be_empty
 from ._onnx_call import DEFAULT_THREADS, SESSIONS, TYPES, Operator, check, heads_inside, session
 from ._onnx_node import Graph, Step
 from ._onnxruntime_script import LEVELS
@@ -62,7 +63,7 @@ class Explicit(Operator):
     }
 
     def describe(self):
-        return self.described(TYPES, {"gqa": True, "softcap": True, "window": True}, {
+        return self.described(TYPES, {"gqa": True, "softcap": True, "window": True, "dims": may_be_empty("b", "hq", "hkv", "lq", "lk")}, {
             "policy": {"f16": "f16-all", "f32": "f32", "f64": "f64"},
             "softcap_before_bias": True,
         })
@@ -180,6 +181,6 @@ class Made:
 
     def out(self, heads, layout):
         if layout == "3d":
-            shape = self.constant("out_shape", np.array([0, 0, -1]))
+            shape = self.constant("out_shape", np.array([0, 0, self.call.q.shape[1] * self.call.v.shape[3]]))
             self.step("Reshape", self.step("Transpose", heads, perm=[0, 2, 1, 3]), shape)
         self.steps[-1].outputs = ["out"]

@@ -28,7 +28,7 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._forms import drawn
+from ._forms import drawn, may_be_empty
 from ._masks import BOTTOM_RIGHT, TOP_LEFT, added_to, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, UNUSED, Operator, attribute, buffer, check, heads_inside, rolled, scale_attribute,
@@ -161,7 +161,7 @@ class GroupQueryAttention(Operator):
     }
 
     def describe(self):
-        supports = {"gqa": True, "softcap": True, "window": True, "dims": {"d": [8, None, 8], "dv": "=d"}, "drawn": _DRAWN,
+        supports = {"gqa": True, "softcap": True, "window": True, "dims": {"d": [8, None, 8], "dv": "=d", **may_be_empty("b")}, "drawn": _DRAWN,
                     "null_key": True}
         return self.described(DTYPES, supports, {})
 
@@ -256,13 +256,14 @@ class Tokens:
         lk = call.k.shape[2]
         self.lk = lk
         self.lengths = np.full(b, lk) if call.kv_lengths is None else call.kv_lengths.astype(int)
-        if self.lengths.min() < 1:
+        least, most = (int(self.lengths.min()), int(self.lengths.max())) if b else (lk, lk)
+        if least < 1:
             raise Unsupported("a sample has at least one token")
         positions = call.causal or windowed(call)
         whole = bool(np.all(self.lengths == lq))
         padded = positions and call.align == BOTTOM_RIGHT
         self.ahead = ()
-        if self.lengths.max() <= lq <= lk and cache != "all" and (whole or padded):
+        if most <= lq <= lk and cache != "all" and (whole or padded):
             self.total, self.added, self.past = lq, lq, 0
             if not whole:
                 if cache == "window":
@@ -271,11 +272,11 @@ class Tokens:
             return
         if positions and call.align == TOP_LEFT and not whole:
             raise Unsupported("new tokens are the last of each sample's total_sequence_length: a diagonal at the bottom right")
-        if self.lengths.min() < lq:
+        if least < lq:
             raise Unsupported("total_sequence_lengths are of past and new tokens: no fewer than there are queries")
         if cache == "empty":
             raise Unsupported("past context is needed")
-        self.total = int(self.lengths.max())
+        self.total = most
         self.added = 0 if cache == "all" else lq
         self.past = self.total - self.added
         if lq > 1 and b > continued and self.past:
@@ -327,8 +328,8 @@ def without_null_key(call):
     lk, positions = call.k.shape[2], call.causal or windowed(call)
     lengths = np.array([lk]) if call.kv_lengths is None else call.kv_lengths
     column = np.zeros((1, call.q.shape[1], 1), call.q.dtype) if call.bias is None else narrowed(call.bias, (0, 2))[..., 0]
-    if (call.k[:, :, :1].any() or call.v[:, :, :1].any() or call.keep is not None or call.window_left >= 0 or lk < 2
-            or lengths.min() < 2 or positions and (call.align == TOP_LEFT or lengths.min() < call.q.shape[2])
+    if (call.k[:, :, :1].any() or call.v[:, :, :1].any() or call.keep is not None or call.window_left >= 0 or lk < 2 or len(call.q) == 0
+            or lengths.min(initial=lk) < 2 or positions and (call.align == TOP_LEFT or lengths.min(initial=lk) < call.q.shape[2])
             or np.any(column != column[:1, :, :1])):
         raise Unsupported("no first key is a factor in the denominator of each head")
     made = copy(call)

@@ -17,7 +17,7 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._forms import drawn
+from ._forms import drawn, may_be_empty
 from ._masks import added_to, lengths_as_keep, narrowed
 from ._onnx_call import (
     BEHIND, DEFAULT_THREADS, MOVED, SESSIONS, UNMOVED, Operator, buffer, check, crossed, heads_inside, past_length, scale_attribute,
@@ -95,11 +95,11 @@ class MultiHeadAttention(Operator):
 
     def describe(self):
         # A diagonal at the bottom right is a past.
-        supports = {"gqa": False, "softcap": False, "drawn": f"!causal || align==top_left || {BEHIND} && (lk==lq || d==dv)"}
+        supports = {"gqa": False, "softcap": False, "dims": may_be_empty("b", "lq", "lk", "dv"), "drawn": f"!causal || align==top_left || {BEHIND} && (lk==lq || d==dv)"}
         if self.pinned.get("past") == "half":
             supports["align"] = ["bottom_right"]
         if self.pinned.get("past") == "half" or self.pinned.get("layout") == "bnsh":
-            supports["dims"] = {"dv": "=d"}
+            supports["dims"] |= {"dv": "=d"}
         return self.described(DTYPES, supports, {})
 
     def node(self, call):

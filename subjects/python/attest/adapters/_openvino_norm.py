@@ -26,7 +26,7 @@ from attest import Refused, Unsupported
 
 from . import _openvino_script as script
 from ._onnx_node import Kept
-from ._openvino_sdpa import TYPES, given, reason
+from ._openvino_sdpa import TYPES, effective, given, reason
 
 _core = ov.Core()
 _models = Kept(64)
@@ -161,10 +161,3 @@ def rounded(number, dtype):
             return float({"f16": np.float16, "f32": np.float32}[dtype](number))
         bits = int(np.float32(number).view(np.uint32))
         return float(np.uint32((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32))
-
-
-def effective(hint):
-    """The precision that a model under this hint says it took: f32, bf16 or f16."""
-    x = ops.parameter([-1, 4], ov.Type.f32)
-    compiled = _core.compile_model(ov.Model([ops.relu(x)], [x]), "CPU", {"INFERENCE_PRECISION_HINT": hint})
-    return compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()

@@ -8,9 +8,9 @@ are read:
   becomes -inf and a float mask is added;
 - causal: the diagonal starts at the top left; a causal mask that is anything else goes in as a mask;
 - dimensions: one head of keys for all queries, but no groups;
-- precision: float32 is float32 in ACCURACY mode, which promises no more of 16-bit tensors; under the hint bf16 every step between
-  tensors of any type may be bfloat16, float16 ones included. The hint f16 is not asked: where there are instructions for bfloat16
-  alone the device takes these, and no policy says both.
+- precision: float32 is float32 in ACCURACY mode, which promises no more of 16-bit tensors; under a hint every step between
+  tensors of any type may be in the precision that a compiled model says it took, float16 ones included: where there are
+  instructions for bfloat16 alone, that is bfloat16 under the hint f16 too.
 Nothing is said on empty rows (the pseudo-code would give NaN), determinism, batches, NaN: nothing is claimed.
 """
 
@@ -24,7 +24,7 @@ from attest import Refused, Unsupported
 
 from . import _openvino_script as script
 from ._documents import citing
-from ._forms import Formed, drawn
+from ._forms import Formed, drawn, may_be_empty
 from ._masks import added, causal_alone, keep_of, narrowed, starts_top_left
 
 TYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
@@ -81,30 +81,39 @@ DOCUMENTS = {
     "form.kv=narrow": _BATCHES,
     "form.scale": _SCALE,
     "form.precision=accuracy": _ACCURACY,
-    "form.precision=bf16": [
+    "form.precision": [
         (_PRECISION, "allows you to specify the exact precision the user wants"),
         (_PRECISION, "the value provided is not guaranteed to be used by Runtime (mainly in cases where the current device does "
                      "not have the required hardware capabilities)")],
 }
 
 
-def _hinted(precision):
-    every = {dtype: f"*={precision},storage={dtype},output={dtype}" for dtype in TYPES}
-    return {"value": precision, "contract": {"policy": every, "flush_to_zero": True}}
+def effective(hint):
+    """The precision that a model under this hint says it took: f32, bf16 or f16."""
+    x = opset13.parameter([-1, 4], ov.Type.f32)
+    compiled = _core.compile_model(ov.Model([opset13.relu(x)], [x]), "CPU", {"INFERENCE_PRECISION_HINT": hint})
+    return compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+
+
+def _hinted(hint):
+    """That value of the form `precision`. Where the device takes float32 under the hint, what is promised of float32 stays."""
+    taken = effective(hint)
+    policy = {} if taken == "f32" else {"policy": {dtype: f"*={taken},storage={dtype},output={dtype}" for dtype in TYPES}}
+    return {"value": hint, "contract": {**policy, "flush_to_zero": True}}
 
 
 class ScaledDotProductAttention(Formed):
     documents = DOCUMENTS
     forms = {
         "build": ["dynamic", "static"],  # static: shapes pinned in the model, one a shape
-        "constants": ["none", "mask", "kv"],  # part of the model instead of inputs
+        "constants": ["none", "mask", "kv", drawn("scale", scale="explicit"), drawn("mask_scale", scale="explicit")],  # part of the model instead of inputs
         "mask": ["short", "full", drawn("3d", "b==1 || lengths==none && (keep==none || keep_axes%2==0) && (bias==none || bias_axes%2==0)")],  # with length 1 where it is broadcast, written out, or without the batch
         "mask_type": ["bool", "float"],  # of a mask alone
         "causal": ["flag", "mask", "beside_mask"],  # beside_mask: as flag, and beside it a mask, which it makes no use of
         "rank": ["4d", drawn("3d", "hkv==hq || form.kv==full || b==1"), "5d"],  # of query, key and value: samples and heads are one axis, or a third one stands before them
         "kv": ["full", "narrow"],  # narrow: key and value have length 1 along the batch and the heads where all have the same
         "scale": ["as_called", "explicit"],
-        "precision": ["accuracy", _hinted("bf16")],  # ACCURACY mode, or the hint inference_precision
+        "precision": ["accuracy", _hinted("bf16"), _hinted("f16")],  # ACCURACY mode, or the hint inference_precision
     }
 
     def __init__(self, name, **pinned):
@@ -121,7 +130,7 @@ class ScaledDotProductAttention(Formed):
             "supports": {
                 "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True,
                 "bias_dtypes": ["same"], "keep": True, "kv_lengths": True, "window": True, "softcap": False,
-                "lse": False, "stages": [], "scale": "any", "strides": "any",
+                "lse": False, "stages": [], "scale": "any", "strides": "any", "dims": may_be_empty("b", "hq", "hkv", "lq", "lk"),
                 "forms": self.offered(), "drawn": "hkv==hq || hkv==1", "shapes_share_plans": self.pinned.get("build") != "static",
             },
             "contract": contract, "documents": self.quoted(citing("openvino 2025")), **self.times,
@@ -129,7 +138,10 @@ class ScaledDotProductAttention(Formed):
 
     def attention(self, call):
         node = self.node(call)
-        call.out[...] = run(node).view(call.out.dtype).reshape(call.out.shape)
+        out = run(node)
+        if out.size != call.out.size:  # as of keys that are constants, of which there are none
+            raise Refused(f"openvino: it gave an output of the shape {list(out.shape)}")
+        call.out[...] = out.view(call.out.dtype).reshape(call.out.shape)
 
     def node(self, call):
         if call.softcap > 0:
@@ -152,7 +164,8 @@ class ScaledDotProductAttention(Formed):
             inputs.setdefault("attention_mask", np.zeros((), call.q.dtype))
             inputs["scale"] = scalar(call)
         inputs = ranked(inputs, call, said["rank"])
-        constants = {"none": (), "mask": ("attention_mask",), "kv": ("key", "value")}[said["constants"]]
+        constants = {"none": (), "mask": ("attention_mask",), "kv": ("key", "value"), "scale": ("scale",),
+                     "mask_scale": ("attention_mask", "scale")}[said["constants"]]
         precision = None if said["precision"] == "accuracy" else said["precision"]
         return Node(inputs, call.dtype, causal, call.threads, said["build"] == "static", precision, constants)
 
@@ -267,7 +280,7 @@ def ranked(inputs, call, rank):
             if name in ("key", "value") and array.shape[:2] != (samples, heads) and min(samples, heads) > 1:
                 raise Unsupported("one head of keys for all of several samples takes an axis for heads")
             array = np.broadcast_to(array, (samples, heads, *array.shape[2:]))
-        made[name] = array.reshape(-1, *array.shape[2:]) if array.ndim == 4 else array
+        made[name] = array.reshape(array.shape[0] * array.shape[1], *array.shape[2:]) if array.ndim == 4 else array
     return made
 
 
@@ -280,7 +293,7 @@ def shaped(mask, call, said):
     while mask.ndim < 4:
         mask = mask[None]
     if said["mask"] == "3d":
-        if mask.shape[0] > 1:
+        if mask.shape[0] != 1:
             raise Unsupported("this mask varies along the batch")
         return mask[0]
     return mask

@@ -26,9 +26,9 @@ from ._documents import citing
 from ._forms import Formed
 from ._mha_call import as_attention, side_by_side
 from ._torch_call import (
-    ADDED, HOST, NO_PROMISE, RELEASE, TYPES, ask, open_keys, said_by_is_causal, tensor, use_threads, version,
+    ADDED, HOST, NO_PROMISE, RELEASE, TYPES, ask, open_keys, tensor, use_threads, version,
 )
-from ._torch_mha import DOCUMENTS as OF_ATTENTION, batched, masks
+from ._torch_mha import DOCUMENTS as OF_ATTENTION, batched, is_the_causal_mask, masks
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
 _LAYER, _FORWARD = "docstring of torch.nn.MultiheadAttention", "docstring of torch.nn.MultiheadAttention.forward"
@@ -51,6 +51,7 @@ DOCUMENTS = {
     "form.input=nested": (
         _LAYER, "can be passed for query/key/value to represent padding more efficiently than using a padding mask."),
     "form.mask_type=float": OF_ATTENTION["form.mask_type=float"],
+    "form.causal=alone": OF_ATTENTION["form.causal=alone"],
 }
 
 _WAYS = {"projections": ["rounded", "separate", "unrounded"], "heads": ["rounded", "unrounded"]}
@@ -71,6 +72,7 @@ class Block(Formed):
         "last_key": ["given", "bias_kv"],
         "input": ["plain", "nested"],
         "mask_type": ["bool", "float"],
+        "causal": ["hint", "alone"],  # is_causal beside attn_mask, or in its place
     }
 
     def __init__(self, name, **pinned):
@@ -87,6 +89,8 @@ class Block(Formed):
             "align": ["top_left", "bottom_right"], "gqa": False, "bias": True, "keep": True, "kv_lengths": True, "scale": "default", "stages": [], "strides": "any",
             "dims": {"head_dim": "=e/heads"},
         }
+        if self.first["causal"] == "alone":  # beside another mask there is an attn_mask
+            supports |= {"bias": False, "keep": False, "kv_lengths": False, "align": ["top_left"]}
         contract = NO_PROMISE | ADDED | _WAYS
         if fast:
             supports |= {"memory": ["self"], "bias": False}
@@ -219,8 +223,10 @@ def options(seen, form, keys):
         made["key_padding_mask"] = (padding[0] if form["batch"] == "none" else padding)[..., :keys]
     if mask is not None:
         made["attn_mask"] = mask[..., :keys]
-    if said_by_is_causal(seen):
-        made["is_causal"] = True  # "a hint that attn_mask is the causal mask"
+        if is_the_causal_mask(made["attn_mask"]):
+            made["is_causal"] = True  # "a hint that attn_mask is the causal mask"
+            if form["causal"] == "alone":
+                del made["attn_mask"]
     return made
 
 

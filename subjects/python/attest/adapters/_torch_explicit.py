@@ -16,7 +16,7 @@ import math
 import torch
 
 from . import _torch_script as script
-from ._forms import words
+from ._forms import may_be_empty, words
 from ._torch_call import ADDED, HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed
 from ._torch_compile import COMPILED, SHAPES, TIMES, ask_compiled, need_compiler
 
@@ -49,7 +49,7 @@ class Explicit(Subject):
     contract = NO_PROMISE
 
     def describe(self):
-        return describe(self, {"softcap": True}, self.contract, self.dtypes)
+        return describe(self, {"softcap": True, "dims": may_be_empty("b", "hq", "hkv", "lq", "lk")}, self.contract, self.dtypes)
 
     def answer(self, call, place):
         return self.run(call, self.arguments(call, place)), None

@@ -4,8 +4,10 @@ Document: https://docs.pytorch.org/docs/2.15/generated/torch.nn.MultiheadAttenti
 DOCUMENTS and REFUSED have the sentences relied on. How they are read:
 - attention is that of "Attention Is All You Need": scale 1/sqrt(head);
 - the fast path: autograd is off, eval() called, and the rest of its list holds here;
-- add_bias_kv is one more key, the same in all samples, which no mask speaks of. add_zero_attn, which adds a key and a value of
-  zeros, is not asked: no problem in 270 ended in these.
+- add_bias_kv is one more key, the same in all samples, which no mask speaks of; add_zero_attn one of zeros: the first of a problem
+  that has such a key, which goes behind the others;
+- is_causal is given wherever attn_mask is the causal mask. Without attn_mask it "applies a causal mask as attention mask", which
+  the slow path refuses.
 Nothing is said on empty rows, precision, determinism, NaN: nothing is claimed.
 
 The projections are rows of the identity, in which every product and sum is exact, so what goes in is what attention gets.
@@ -19,13 +21,13 @@ from collections import OrderedDict
 
 import torch
 
-from attest import Unsupported
+from attest import Refused, Unsupported
 
 from . import _torch_script as script
+from ._forms import drawn, may_be_empty
 from ._masks import windowed
 from ._torch_call import (
-    ADDED, NO_PROMISE, TYPES, Subject, ask, describe, diagonal_as_keep, lengths_as_keep, narrowed, open_keys,
-    said_by_is_causal, tensor,
+    ADDED, NO_PROMISE, TYPES, Subject, ask, describe, diagonal_as_keep, lengths_as_keep, narrowed, open_keys, tensor,
 )
 
 _MOST_WEIGHTS = 4 * 2048**2  # of a layer's four square projections
@@ -51,6 +53,8 @@ REFUSED = {
     "a NaN or an infinity spreads over its row in the projections": _PROJECTED,
     "without a batch there is one sample": _BATCHES,
     "projections of more than {_MOST_WEIGHTS} numbers are not made": _PROJECTED,
+    "on the slow path is_causal is a hint on attn_mask, which has to be there": (
+        "source of torch.nn.functional.multi_head_attention_forward", "Need attn_mask if specifying the is_causal hint."),
 }
 _MASK = (
     _FORWARD, "For a binary mask, a True value indicates that the corresponding position is not allowed to attend.")
@@ -82,7 +86,13 @@ DOCUMENTS = {
     "mask_added": _BIAS,
     "form.projection_bias": (_LAYER, "If specified, adds bias to input / output projection layers."),
     "form.last_key=bias_kv": (_LAYER, "If specified, adds bias to the key and value sequences at dim=0."),
+    "form.last_key=zero_attn": (
+        _LAYER, "If specified, adds a new batch of zeros to the key and value sequences at dim=1."),
+    "form.causal=hint": (_FORWARD, "is_causal provides a hint that attn_mask is the causal mask."),
+    "form.causal=alone": (_FORWARD, "If specified, applies a causal mask as attention mask."),
 }
+# The keys of the problem that masks speak of, by the form last_key.
+_SPOKEN_OF = {"given": slice(None), "bias_kv": slice(-1), "zero_attn": slice(1, None)}
 
 
 class MultiheadAttention(Subject):
@@ -94,15 +104,22 @@ class MultiheadAttention(Subject):
         "mask": ["padding", "mask", "both"],  # a mask of keys alone as key_padding_mask, or as attn_mask; both in every call
         "mask_type": ["bool", "float"],  # of masks without a bias
         "projection_bias": ["zeros", "none"],
-        "last_key": ["given", "bias_kv"],  # or by add_bias_kv where that can say it
+        "last_key": ["given", "bias_kv", drawn("zero_attn", "null_key && lk>1")],  # or by add_bias_kv, or add_zero_attn, where that can say it
+        "causal": ["hint", drawn("alone", "causal && keep==none && bias==none && lengths==none", path="fast")],  # is_causal beside attn_mask, or in its place
     }
 
     def describe(self):
-        return describe(self, {"gqa": False, "scale": "default", "dims": {"dv": "=d"}}, NO_PROMISE | ADDED)
+        return describe(self, {"gqa": False, "scale": "default", "dims": {"dv": "=d", **may_be_empty("b", "lq", "lk")},
+                               "null_key": True}, NO_PROMISE | ADDED)
 
     def answer(self, call, _place):
         said = self.say(call)
-        y = ask(lambda: layer(said)(*said.inputs, **said.options))[0]
+        try:
+            y = ask(lambda: layer(said)(*said.inputs, **said.options))[0]
+        except Refused as refusal:
+            if "Need attn_mask if specifying the is_causal hint" not in str(refusal):
+                raise
+            raise Unsupported("on the slow path is_causal is a hint on attn_mask, which has to be there") from None
         y = heads_outside(y[None] if said.batch == "none" else y.transpose(0, 1) if said.batch == "second" else y, call.out.shape)
         nonfinite = ~y.isfinite().all(3).all(1)  # [B, Lq]
         if said.heads * said.d > 1 and said.finite and nonfinite.any() and not (nonfinite & ~may_be_nonfinite(call)).any():
@@ -124,9 +141,10 @@ class MultiheadAttention(Subject):
         form = self.said(call)
         if form["batch"] == "none" and call.q.shape[0] != 1:
             raise Unsupported("without a batch there is one sample")
-        bias_kv = form["last_key"] == "bias_kv" and said_by_bias_kv(call, k, v)
-        said = self.in_one(call, q, k, v, form) if form["path"] == "fast" and not bias_kv else None
-        return said or self.in_three(call, q, k, v, form, bias_kv)
+        if not said_by_the_layer(call, k, v, form["last_key"]):
+            form = form | {"last_key": "given"}
+        said = self.in_one(call, q, k, v, form) if form["path"] == "fast" and form["last_key"] == "given" else None
+        return said or self.in_three(call, q, k, v, form)
 
     def in_one(self, call, q, k, v, form):
         """Query, key and value as one tensor, or None where the problem cannot be said so."""
@@ -134,31 +152,33 @@ class MultiheadAttention(Subject):
         width = 4 * heads * d
         if k.shape[2] != length or heads % 2 or call.bias is not None or 4 * width**2 > _MOST_WEIGHTS:
             return None
-        if q.abs().max() > torch.finfo(q.dtype).max / 2:
+        if (q.abs() > torch.finfo(q.dtype).max / 2).any():
             return None
         x = torch.cat([*map(heads_inside, (q, k, v)), torch.zeros(b, length, heads * d, dtype=q.dtype)], 2)
         x = batched(x, form["batch"])
         return Said((x, x, x), width, heads, d, self.options(call, form), form, fast=True)
 
-    def in_three(self, call, q, k, v, form, bias_kv):
+    def in_three(self, call, q, k, v, form):
         b, heads, _, d = q.shape
         if 4 * (heads * d)**2 > _MOST_WEIGHTS:
             raise Unsupported(f"projections of more than {_MOST_WEIGHTS} numbers are not made")
-        keys = k.shape[2] - bias_kv
-        inputs = tuple(batched(heads_inside(t), form["batch"]) for t in (q, k[:, :, :keys], v[:, :, :keys]))
-        last = (k[0, :, -1].ravel(), v[0, :, -1].ravel()) if bias_kv else None
-        return Said(inputs, heads * d, heads, d, self.options(call, form, keys), form, False, last)
+        keys = _SPOKEN_OF[form["last_key"]]
+        inputs = tuple(batched(heads_inside(t), form["batch"]) for t in (q, k[:, :, keys], v[:, :, keys]))
+        last = (k[0, :, -1].ravel(), v[0, :, -1].ravel()) if form["last_key"] == "bias_kv" else None
+        return Said(inputs, heads * d, heads, d, self.options(call, form), form, False, last)
 
-    def options(self, call, form, keys=None):
-        """`keys`: how many of them, the first ones, the masks speak of; None for all."""
+    def options(self, call, form):
+        keys = _SPOKEN_OF[form["last_key"]]
         options = {"none": {"need_weights": False}, "averaged": {}, "per_head": {"average_attn_weights": False}}[form["weights"]]
         padding, mask = masks(call, form)
         if padding is not None:
-            options["key_padding_mask"] = (padding[0] if form["batch"] == "none" else padding)[..., :keys]
+            options["key_padding_mask"] = (padding[0] if form["batch"] == "none" else padding)[..., keys]
         if mask is not None:
-            options["attn_mask"] = mask[..., :keys]
-        if said_by_is_causal(call):
-            options["is_causal"] = True  # "a hint that attn_mask is the causal mask"
+            options["attn_mask"] = mask[..., keys]
+        if mask is not None and is_the_causal_mask(options["attn_mask"]):
+            options["is_causal"] = True
+            if form["causal"] == "alone":
+                del options["attn_mask"]
         return options
 
     def script(self, call, beside=None):
@@ -171,7 +191,7 @@ class Said:
     def __init__(self, inputs, width, heads, d, options, form, fast, bias_kv=None):
         self.inputs, self.options, self.bias_kv = inputs, options, bias_kv
         self.width, self.heads, self.d, self.fast = width, heads, d, fast
-        self.batch, self.biased = form["batch"], form["projection_bias"] == "zeros"
+        self.batch, self.biased, self.zero_attn = form["batch"], form["projection_bias"] == "zeros", form["last_key"] == "zero_attn"
         self.dtype = inputs[0].dtype
         self.finite = all(t.isfinite().all() for t in inputs)
 
@@ -180,7 +200,8 @@ def layer(said):
     """The layer whose projections pass heads through; a few that are not too wide are kept."""
     if said.width > _KEPT_WIDTH:
         return filled(new_layer(said), said)
-    key = (said.width, said.heads, said.d, said.fast, said.dtype, said.batch == "second", said.biased, said.bias_kv is None)
+    key = (said.width, said.heads, said.d, said.fast, said.dtype, said.batch == "second", said.biased, said.bias_kv is None,
+           said.zero_attn)
     if key not in _layers:
         _layers[key] = new_layer(said)
         if len(_layers) > _KEPT_LAYERS:
@@ -198,8 +219,8 @@ def filled(layer, said):
 
 def new_layer(said):
     made = torch.nn.MultiheadAttention(
-        said.width, said.heads, bias=said.biased, add_bias_kv=said.bias_kv is not None, batch_first=said.batch != "second",
-        dtype=said.dtype).eval()
+        said.width, said.heads, bias=said.biased, add_bias_kv=said.bias_kv is not None, add_zero_attn=said.zero_attn,
+        batch_first=said.batch != "second", dtype=said.dtype).eval()
     for weight, chosen in zip((*made.in_proj_weight.chunk(3), made.out_proj.weight), projections(said)):
         weight.copy_(chosen)
     if said.biased:
@@ -230,13 +251,22 @@ def survives_projection(t, spread):
     return bool(t.isfinite().all()) or (spread == 1 and not t.isinf().any())
 
 
-def said_by_bias_kv(call, k, v):
-    """Whether the last key is the same in all samples and open to every row, without a bias."""
-    if k.shape[2] < 2 or not open_keys(call)[..., -1].all():
+def said_by_the_layer(call, k, v, last_key):
+    """Whether the layer can add that key: one among others, open to every row, without a bias, and, by bias_kv (the last one), the
+    same in all samples, by zero_attn (the first one) of zeros."""
+    if last_key == "given" or len(k) == 0 or k.shape[2] < 2:
         return False
-    if call.bias is not None and tensor(call.bias, call.dtype)[..., -1].any():
+    at = -1 if last_key == "bias_kv" else 0
+    if not open_keys(call)[..., at].all() or call.bias is not None and tensor(call.bias, call.dtype)[..., at].any():
         return False
-    return all(torch.equal(t[:, :, -1], t[:1, :, -1].expand_as(t[:, :, -1])) for t in (k, v))
+    rows = [t[:, :, at] for t in (k, v)]
+    return all(torch.equal(t, t[:1].expand_as(t)) if last_key == "bias_kv" else not t.any() for t in rows)
+
+
+def is_the_causal_mask(mask):
+    """Whether attn_mask, of two dimensions, leaves out the later keys and is nothing else."""
+    later = torch.ones(mask.shape[-2:], dtype=torch.bool).triu(1)
+    return torch.equal(mask, later if mask.dtype == torch.bool else torch.zeros(later.shape, dtype=mask.dtype).masked_fill(later, float("-inf")))
 
 
 def batched(t, form):

@@ -90,12 +90,14 @@ def flash_lse(inputs, call, operator, device):
 
 def mha(said, call):
     b, heads, lq, d = call.out.shape
-    cut = "" if said.bias_kv is None else "[:, :, :-1]"  # the last key is the layer's own
+    # What the layer adds is a key of its own.
+    cut = "[:, :, 1:]" if said.zero_attn else "" if said.bias_kv is None else "[:, :, :-1]"
     inside = lambda name: (f"{_argument_named(name, call)}{cut if name != 'q' else ''}"
                            f".transpose(1, 2).reshape({b}, -1, {heads * d})")
     batched = {"first": "", "second": ".transpose(0, 1)", "none": "[0]"}[said.batch]
     bias = "" if said.biased else "bias=False, "
     bias += "" if said.bias_kv is None else "add_bias_kv=True, "
+    bias += "add_zero_attn=True, " if said.zero_attn else ""
     body = (f"mha = torch.nn.MultiheadAttention({said.width}, {heads}, {bias}batch_first={said.batch != 'second'}, "
             f"dtype={said.dtype}).eval()\n")
     if said.fast:

@@ -25,7 +25,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attest import Unsupported
 
 from . import _torch_script as script
-from ._forms import drawn
+from ._forms import drawn, may_be_empty
 from ._torch_call import ADDED, HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal
 
 _IN_FLOAT = "*=f32,storage={0},output={0}"
@@ -103,7 +103,7 @@ class Sdpa(Subject):
     }
     backend = None
     dtypes = tuple(TYPES)
-    supports = {}
+    supports = {"dims": may_be_empty("b", "hq", "hkv", "lq", "lk")}
     contract = NO_PROMISE | _AS_WRITTEN
 
     def describe(self):
@@ -188,7 +188,7 @@ class Flash(Sdpa):
     """FlashAttention on the CPU. "Each of the fused kernels has specific input limitations": it is not asked for Dv != D."""
 
     backend = SDPBackend.FLASH_ATTENTION
-    supports = {"dims": {"dv": "=d"}}
+    supports = {"dims": {**Sdpa.supports["dims"], "dv": "=d"}}
 
 
 class FlashLse(Flash):
@@ -198,7 +198,7 @@ class FlashLse(Flash):
 
     # "Attention mask dim in {2, 4}", which the public function brings about.
     forms = {"mask": ["given", "narrowed"], "causal": Sdpa.forms["causal"], "scale": Sdpa.forms["scale"]}
-    supports = {"dims": {"dv": "=d"}, "lse": True, "gqa": False, "strides": "last_dim_contiguous"}
+    supports = {**Flash.supports, "lse": True, "gqa": False, "strides": "last_dim_contiguous"}
     operator = "_scaled_dot_product_flash_attention_for_cpu"
 
     def answer(self, call, place):

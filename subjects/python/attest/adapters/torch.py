@@ -41,6 +41,7 @@ _VARIANTS = {
     "block-three": (Block, {"projection": "three"}),
     "block-separate": (Block, {"projection": "separate"}),
     "block-bias-kv": (Block, {"last_key": "bias_kv"}),
+    "block-causal-alone": (Block, {"path": "fast", "causal": "alone"}),
     "layer_norm": (LayerNorm, {}),
     "layer_norm-axes": (LayerNorm, {"axes": 2}),
     "rms_norm": (RmsNorm, {}),
