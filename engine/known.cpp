@@ -20,6 +20,15 @@ std::string without_law(std::string_view bucket) {
   return std::string(number ? "number" : seen) + std::string(bucket.substr(key));
 }
 
+// Whether two laws tell failures of one kind alike: one law, or two that judge the problem's own call.
+bool tell_alike(const FailureKey& a, const FailureKey& b) {
+  const auto of_its_call = [](const FailureKey& key) {
+    const Law* law = find_law(key.property);
+    return law && law->base_call();
+  };
+  return kind_of(a) == kind_of(b) && (a.property == b.property || (of_its_call(a) && of_its_call(b)));
+}
+
 }  // namespace
 
 bool is_known(const std::set<std::string>& buckets, std::string_view bucket) {
@@ -36,7 +45,7 @@ std::vector<Entry> known_entries(const std::filesystem::path& corpus) {
 
 // Whether the condition of an entry, under which nearly all problems fail by that law, holds of a problem.
 bool Known::says(const Entry& entry, const FailureKey& key, const Problem& problem) const {
-  if (!entry.explained || !in_one_way(entry.explained->key, key)) return false;
+  if (!entry.explained || !tell_alike(entry.explained->key, key)) return false;
   const auto predicate = predicate_from_text(entry.explained->predicate, entry.problem.op());
   return predicate && sufficient({*predicate, entry.explained->counts, 0, 0}) && predicate->holds(problem, supports_);
 }
@@ -53,7 +62,7 @@ bool Known::is_told_when_asked(const Entry& at, const Kin& kin) {
   for (const Entry* entry : kin.entries) laws.insert(entry->property);
   const auto tell = [&](const Problem& problem, const std::string& law) {
     const std::optional<Entry>& shown = reproduced(problem, law);
-    return shown && (is_told(*shown, kin) || (kin.condition && in_one_way(failure_key_of(*shown), kin.key) &&
+    return shown && (is_told(*shown, kin) || (kin.condition && tell_alike(failure_key_of(*shown), kin.key) &&
                                               kin.condition->holds(shown->problem, supports_)));
   };
   if (std::ranges::any_of(laws, [&](const std::string& law) { return tell(at.problem, law); })) return true;
@@ -79,7 +88,7 @@ void Known::mark(Summary& summary) {
           entry.subject == summary.findings[defect.findings.front()].entry.subject)
         kin.entries.push_back(&entry);
     const auto lies_there = [&](const Entry* entry) {
-      return in_one_way(failure_key_of(*entry), defect.key) && defect.predicate.holds(entry->problem, supports_);
+      return tell_alike(failure_key_of(*entry), defect.key) && defect.predicate.holds(entry->problem, supports_);
     };
     if (separates({defect.predicate, defect.counts, 0, 0}) && std::ranges::any_of(kin.entries, lies_there))
       kin.condition = &defect.predicate;

@@ -13,7 +13,8 @@
 namespace attest::engine {
 namespace {
 
-const FailureKey bound{"policy-bound", VerdictKind::fail, "finite"}, padded{"pad-keys", VerdictKind::fail, "finite"};
+const FailureKey bound{"policy-bound", VerdictKind::fail, "finite"},
+    of_class{"result-class", VerdictKind::fail, "finite"}, padded{"pad-keys", VerdictKind::fail, "finite"};
 
 Predicate says(const char* text) { return *predicate_from_text(text, *ops::all_ops().front()); }
 
@@ -58,14 +59,19 @@ bool known(Summary all, const std::vector<Entry>& entries, const Reproduced& rep
 TEST(Known, ByTheConditionOfTheDefect) {
   EXPECT_TRUE(known(of(bound, causal, "causal==1", 20), {entry(bound, causal, nullptr)}));
   EXPECT_FALSE(known(of(bound, causal, "causal==1", 20), {entry(bound, plain, nullptr)}));    // elsewhere
-  EXPECT_FALSE(known(of(bound, causal, "causal==1", 20), {entry(padded, causal, nullptr)}));  // another law
-  EXPECT_FALSE(known(of(bound, causal, "causal==1", 3), {entry(bound, causal, nullptr)}));    // learned of too little
-  EXPECT_FALSE(known(of(bound, causal, nullptr, 20), {entry(bound, causal, nullptr)}));       // no condition
+  EXPECT_FALSE(known(of(bound, causal, "causal==1", 20), {entry(padded, causal, nullptr)}));  // a law of other calls
+  EXPECT_TRUE(
+      known(of(bound, causal, "causal==1", 20), {entry(of_class, causal, nullptr)}));       // another of the same call
+  EXPECT_FALSE(known(of(bound, causal, "causal==1", 3), {entry(bound, causal, nullptr)}));  // learned of too little
+  EXPECT_FALSE(known(of(bound, causal, nullptr, 20), {entry(bound, causal, nullptr)}));     // no condition
 }
 
 TEST(Known, ByTheConditionOfTheEntry) {
   EXPECT_TRUE(known(of(bound, causal, nullptr, 1), {entry(bound, causal, "causal==1")}));
-  EXPECT_FALSE(known(of(padded, causal, nullptr, 1), {entry(bound, causal, "causal==1")}));      // another law
+  EXPECT_TRUE(
+      known(of(of_class, causal, nullptr, 1), {entry(bound, causal, "causal==1")}));  // another of the same call
+  EXPECT_FALSE(known(of(of_class, plain, nullptr, 1), {entry(bound, causal, "causal==1")}));     // does not meet it
+  EXPECT_FALSE(known(of(padded, causal, nullptr, 1), {entry(bound, causal, "causal==1")}));      // a law of other calls
   EXPECT_FALSE(known(of(bound, plain, nullptr, 1), {entry(bound, causal, "causal==1")}));        // does not meet it
   EXPECT_FALSE(known(of(bound, causal, nullptr, 1), {entry(bound, causal, "causal==1", 200)}));  // fails in one of ten
   FailureKey crash = bound;
