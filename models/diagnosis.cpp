@@ -14,6 +14,22 @@ namespace {
 
 std::string tensor_of(const Finding& finding) { return finding.place ? finding.place->tensor : std::string(); }
 
+// A runtime, and what it is asked of one graph.
+class Listener final : public Runtime {
+ public:
+  Listener(Runtime& runtime, const Part& part) : runtime_(runtime), part_(part) {}
+  [[nodiscard]] const RuntimeInfo& info() const noexcept override { return runtime_.info(); }
+  Answer run(const Part& part, const Build& build, const graph::Feeds& feeds, std::size_t room, Freshness on) override {
+    if (&part == &part_) heard.push_back(feeds);
+    return runtime_.run(part, build, feeds, room, on);
+  }
+  std::vector<graph::Feeds> heard;
+
+ private:
+  Runtime& runtime_;
+  const Part& part_;
+};
+
 }  // namespace
 
 Diagnosis::Diagnosis(const Part& model, const graph::Family& family, const CampaignOptions& options,
@@ -46,13 +62,18 @@ bool Diagnosis::explains(const std::string& tensor, const Law& law, const Asking
 
 bool Diagnosis::are_one(Subject& subject, const Finding& a, const Finding& b) {
   const auto explained_by = [&](const Finding& one, const Finding& other) {
-    if (!one.place || one.flaky || other.flaky || !other.smallest.after.empty() || !other.also.contains(one.law))
-      return false;
+    if (!one.place || one.flaky || other.flaky || !other.smallest.after.empty()) return false;
     const graph::Problem& problem = other.smallest.problem;
-    Case smallest = case_of(problem);
-    const Asking asking{smallest, runtime(subject), other.build, Freshness::kept};
+    const Law& law = law_named(one.law);
     try {
-      return explains(one.place->tensor, law_named(one.law), asking, problem);
+      Case smallest = case_of(problem);
+      Listener calls(runtime(subject), model_);
+      ask(law_named(other.law), {smallest, calls, other.build, Freshness::kept});
+      return std::ranges::any_of(calls.heard, [&](const graph::Feeds& feeds) {
+        Case call(model_, feeds, options_.precision, problem.seed, over_);
+        const Asking asking{call, runtime(subject), other.build, Freshness::kept};
+        return is_finding(ask(law, asking).kind) && explains(one.place->tensor, law, asking, problem);
+      });
     } catch (const graph::Stopped&) {
       return false;
     }
