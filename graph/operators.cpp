@@ -103,6 +103,7 @@ constexpr Operator operators[] = {
     {"Relu", relu, 1, 1},
     {"Reshape", reshape, 2, 2},
     {"Resize", resize, 1, 4},
+    {"ReverseSequence", reverse_sequence, 2, 2},
     {"RotaryEmbedding", rotary_embedding, 3, 4},
     {"Round", round_to_even, 1, 1},
     {"ScatterElements", scatter_elements, 3, 3},

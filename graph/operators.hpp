@@ -154,6 +154,7 @@ void group_normalization(Step& step);
 void recurrent_network(Step& step);
 void long_short_term_memory(Step& step);
 void gated_recurrent_unit(Step& step);
+void reverse_sequence(Step& step);
 
 // microsoft.cpp
 void skip_layer_normalization(Step& step);

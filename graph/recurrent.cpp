@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -110,14 +111,27 @@ Array turned_round(const Step& step, const Array& x, const std::vector<Index>& l
   if (!turns) return x;
   Array out = step.make(x.type, x.shape, x.lanes);
   const Index batch = x.shape[1], inner = x.size() / std::max<Index>(x.shape[0] * batch, 1);
-  for (Index l = 0; l < x.lanes; ++l)
+  const auto turn = [&](auto from, auto to) {
     for (Index t = 0; t < x.shape[0]; ++t)
       for (Index b = 0; b < batch; ++b) {
-        const Index end = lengths[static_cast<std::size_t>(b)], from = t < end ? end - 1 - t : t;
-        std::copy_n(x.lane(l).begin() + (from * batch + b) * inner, inner,
-                    out.lane(l).begin() + (t * batch + b) * inner);
+        const Index end = lengths[static_cast<std::size_t>(b)], at = t < end ? end - 1 - t : t;
+        std::copy_n(from.begin() + (at * batch + b) * inner, inner, to.begin() + (t * batch + b) * inner);
       }
+  };
+  for (Index l = 0; l < x.lanes; ++l) {
+    if (is_floating(x.type))
+      turn(x.lane(l), out.lane(l));
+    else
+      turn(x.integer_lane(l), out.integer_lane(l));
+  }
   return out;
+}
+
+// Refuses lengths of sequences that are not one for each sample, from 0 to the whole.
+void check_lengths(const Step& step, const std::vector<Index>& lengths, Index batch, Index length) {
+  if (std::ssize(lengths) != batch ||
+      std::ranges::any_of(lengths, [length](Index one) { return one < 0 || one > length; }))
+    step.refuse(fmt::format("sequences of {} in {} samples of length {}", shape_text(lengths), batch, length));
 }
 
 // The states of all times, [length, directions, batch, width], and the last ones. `gates`: those of a cell. `names`: activations of a direction.
@@ -146,9 +160,7 @@ void recur(Step& step, Index gates, const std::vector<std::string>& names, const
   }
   std::vector<Index> lengths(static_cast<std::size_t>(batch), length);
   if (step.maybe(4) != nullptr) lengths = step.numbers(4);
-  if (std::ssize(lengths) != batch ||
-      std::ranges::any_of(lengths, [length](Index one) { return one < 0 || one > length; }))
-    step.refuse(fmt::format("sequences of {} in {} samples of length {}", shape_text(lengths), batch, length));
+  check_lengths(step, lengths, batch, length);
   const bool ragged = std::ranges::any_of(lengths, [length](Index one) { return one < length; });
 
   std::vector<Array> all, hidden, cells;
@@ -195,6 +207,21 @@ void recur(Step& step, Index gates, const std::vector<std::string>& names, const
 }
 
 }  // namespace
+
+void reverse_sequence(Step& step) {
+  const Array& x = step.in(0);
+  const Index batch_axis = step.integer("batch_axis", 1), time_axis = step.integer("time_axis", 0);
+  if (x.rank() < 2 || batch_axis + time_axis != 1 || batch_axis * time_axis != 0)
+    step.refuse(
+        fmt::format("times along axis {} and samples along axis {} of {}", time_axis, batch_axis, shape_text(x.shape)));
+  const auto lengths = step.numbers(1);
+  check_lengths(step, lengths, x.shape[static_cast<std::size_t>(batch_axis)],
+                x.shape[static_cast<std::size_t>(time_axis)]);
+  std::vector<Index> order(x.shape.size());
+  std::iota(order.begin(), order.end(), Index{0});
+  if (time_axis == 1) std::swap(order[0], order[1]);
+  step.outputs.push_back(transposed(step, turned_round(step, transposed(step, x, order), lengths, true), order));
+}
 
 // The document of each of these states its equations; each sum of products, function and product of them is stored.
 void recurrent_network(Step& step) {
