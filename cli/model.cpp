@@ -23,6 +23,7 @@
 #include "engine/file.hpp"
 #include "graph/weights.hpp"
 #include "models/exhibit.hpp"
+#include "models/lengths.hpp"
 #include "models/tensors.hpp"
 #include "report/ci.hpp"
 #include "report/export_model.hpp"
@@ -172,6 +173,13 @@ int run_model(const Settings& settings, const std::string& verb, const std::stri
     options.given = models::read_given(*inputs, *part.program, options.constraints);
     options.constraints.given = options.given.sets;
   }
+  std::string taken;  // lengths
+  if (!problem) {
+    const std::string said = to_text(options.constraints);
+    options.constraints = models::with_lengths_taken(*part.program, options.constraints);
+    if (const std::string all = to_text(options.constraints); all != said)
+      taken = fmt::format("lengths that the graph takes, with what is said of it: {}\n", report::printable(all));
+  }
   const graph::Family family(*part.program, options.constraints);
   std::optional<graph::Problem> given;
   if (problem) {
@@ -185,7 +193,7 @@ int run_model(const Settings& settings, const std::string& verb, const std::stri
   const bool quiet = outputs.stdout_taken();
   const std::vector<models::KnownPart> parts = models::known_parts(family, options.precision);
   if (!quiet)
-    std::cout << opening(verb, options, subjects) << report::model_text(part, family, model)
+    std::cout << opening(verb, options, subjects) << report::model_text(part, family, model) << taken
               << report::parts_text(parts) << std::flush;
   const models::Observer observer = report::models_observer({std::cout, std::cerr, progress_is_live(), quiet});
   models::Summary summary = given ? models::run_problem(part, subjects, *given, options, observer)

@@ -266,6 +266,10 @@ Model linked(StatedGraph graph) {
     model.outputs.push_back({stated.name, *value});
   }
   if (model.outputs.empty()) throw Fault{"its graph has no outputs"};
+  for (const auto* const all : {&graph.within, &graph.outputs})
+    for (const StatedValue& stated : *all)
+      if (const auto value = names.find(stated.name); value && stated.shape)
+        model.stated.emplace(*value, *stated.shape);
   return model;
 }
 

@@ -28,7 +28,7 @@ struct StatedNode {
   std::map<std::string, StatedGraph> bodies;  // attributes that are graphs
 };
 struct StatedGraph {
-  std::vector<StatedValue> inputs, outputs;
+  std::vector<StatedValue> inputs, outputs, within;
   std::vector<std::pair<std::string, Array>> constants;
   std::vector<StatedNode> nodes;
 };

@@ -83,6 +83,7 @@ struct Model {
   std::map<int, Array> constants;   // initialisers, by value
   std::vector<Node> nodes;          // in an order in which they can be evaluated
   std::vector<Output> outputs;
+  std::map<int, std::vector<Dimension>> stated;  // shapes of values that nodes give, where the file says them
 };
 
 }  // namespace attest::graph

@@ -444,6 +444,16 @@ std::vector<Index> Family::shape(const Input& input, const Problem& problem) con
   return lengths;
 }
 
+double Family::largest_input(const Problem& problem) const {
+  double largest = 0;
+  for (const Input& input : program_.model().inputs) {
+    double count = 1;
+    for (const Index length : shape(input, problem)) count *= static_cast<double>(length);
+    largest = std::max(largest, count);
+  }
+  return largest;
+}
+
 Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most, Index at_least) const {
   const std::uint64_t key = extend(mix(seed), number);
   Source source(key);

@@ -113,6 +113,8 @@ class Family {
   void check(const Problem& problem) const;
   // The inputs of a problem. Throws as check.
   [[nodiscard]] Feeds feeds(const Problem& problem) const;
+  // Elements of the largest input of a problem.
+  [[nodiscard]] double largest_input(const Problem& problem) const;
   // True if the graph can be evaluated on it: it may pin a length, or two that no symbol joins. Throws as check.
   [[nodiscard]] bool takes(const Problem& problem) const;
 

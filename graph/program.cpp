@@ -79,6 +79,23 @@ void check_feed(const Input& input, const Array& given, std::map<std::string, In
   }
 }
 
+// Which length of a tensor is another one than the file states, by a number or by a symbol that has a length already; else empty.
+std::string contradicted(const std::string& name, const std::vector<Dimension>& stated, const std::vector<Index>& shape,
+                         std::map<std::string, Index>& symbols) {
+  if (stated.size() != shape.size())
+    return fmt::format("'{}' has {} axes, and {} by the file", name, shape.size(), stated.size());
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    const Dimension& one = stated[k];
+    if (one.length && *one.length != shape[k])
+      return fmt::format("axis {} of '{}' is {}, and {} by the file", k, name, shape[k], *one.length);
+    if (one.symbol.empty()) continue;
+    if (const Index before = symbols.emplace(one.symbol, shape[k]).first->second; before != shape[k])
+      return fmt::format("axis {} of '{}' is {}, and '{}' by the file, which is {} elsewhere", k, name, shape[k],
+                         one.symbol, before);
+  }
+  return {};
+}
+
 // One evaluation.
 class Run {
  public:
@@ -248,20 +265,20 @@ std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* 
 
 std::vector<Array> Program::run(const Feeds& feeds) const { return run_exactly(feeds, nullptr); }
 
-double Program::work(const Feeds& feeds) const {
-  double work = 0;
-  run_exactly(feeds, &work);
-  return work;
+Program::Seen Program::seen(const Feeds& feeds) const {
+  Seen seen;
+  run_exactly(feeds, &seen);
+  return seen;
 }
 
-std::vector<Array> Program::run_exactly(const Feeds& feeds, double* work) const {
+std::vector<Array> Program::run_exactly(const Feeds& feeds, Seen* seen) const {
   const auto arithmetic = exact();
   const Arithmetic* const lane[] = {arithmetic.get()};
-  return run(feeds, lane, {}, {}, work);
+  return run(feeds, lane, {}, {}, seen);
 }
 
 std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
-                                const Precision& precision, const std::function<bool()>& stop, double* work) const {
+                                const Precision& precision, const std::function<bool()>& stop, Seen* seen) const {
   Run run(model_, lanes, precision, most_, stop);
   for (const auto& [value, array] : model_.constants) run.put(value, array, precision.weights);
   std::map<std::string, Index> symbols;
@@ -280,7 +297,15 @@ std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* 
     }
   for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
     run.step(model_.nodes[i], i, folded_[i]);
-    if (work != nullptr) *work += run.work_of(i);
+    if (seen != nullptr) {
+      seen->work += run.work_of(i);
+      for (const int value : model_.nodes[i].outputs) {
+        const auto stated = value < 0 ? model_.stated.end() : model_.stated.find(value);
+        if (stated == model_.stated.end() || !seen->contradiction.empty()) continue;
+        seen->contradiction =
+            contradicted(model_.values[static_cast<std::size_t>(value)], stated->second, run.at(value).shape, symbols);
+      }
+    }
     for (const int value : model_.nodes[i].inputs)
       if (value >= 0 && last_use_[static_cast<std::size_t>(value)] == i) run.forget(value);
   }

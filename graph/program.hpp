@@ -40,12 +40,20 @@ class Program {
   // The reference alone: one lane, float64.
   [[nodiscard]] std::vector<Array> run(const Feeds& feeds) const;
   // Elements that an exact evaluation makes, times the terms of each where they are products of matrices. Throws as run().
-  [[nodiscard]] double work(const Feeds& feeds) const;
+  [[nodiscard]] double work(const Feeds& feeds) const { return seen(feeds).work; }
+  // How an evaluation contradicts a shape that the file states, which a runtime need not take ("all values with the same string should equate to the same
+  // size", as ONNX Runtime has it); empty where it contradicts none. Throws as run().
+  [[nodiscard]] std::string contradiction(const Feeds& feeds) const { return seen(feeds).contradiction; }
 
  private:
+  struct Seen {
+    double work = 0;
+    std::string contradiction;
+  };
   std::vector<Array> run(const Feeds& feeds, std::span<const Arithmetic* const> lanes, const Precision& precision,
-                         const std::function<bool()>& stop, double* work) const;
-  std::vector<Array> run_exactly(const Feeds& feeds, double* work) const;
+                         const std::function<bool()>& stop, Seen* seen) const;
+  std::vector<Array> run_exactly(const Feeds& feeds, Seen* seen) const;
+  [[nodiscard]] Seen seen(const Feeds& feeds) const;
 
   Model model_;
   Index most_;

@@ -141,6 +141,9 @@ StatedGraph read_graph(Wire wire, int depth) {
       case bytes_field(12):
         graph.outputs.push_back(read_value(wire.get_message()));
         break;
+      case bytes_field(13):
+        graph.within.push_back(read_value(wire.get_message()));
+        break;
       case bytes_field(15):
         throw Fault{"it has sparse initialisers, which attest does not read: store them as dense tensors"};
       default:

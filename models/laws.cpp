@@ -441,6 +441,9 @@ std::vector<LawResult> ask(std::span<const Law* const> laws, const Asking& askin
                                                         : skipped("its results have other sizes than they should"));
     } catch (const NoResult& none) {
       told.push_back(result_of(none.run));
+      if (told.back().kind == VerdictKind::error)
+        if (const std::string why = asking.problem.contradiction(); !why.empty())
+          told.back() = skipped("the runtime refuses what the file's own shapes exclude: " + why);
       // A process that ended may have taken along what the whole is to be held against.
       while (told.size() < laws.size()) told.push_back(skipped("a run before it gave no results"));
       break;

@@ -27,6 +27,8 @@ class Case {
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
   // Bytes that the outputs of the whole problem hold. Throws Error(usage) as Program::run.
   std::size_t room();
+  // As Program::contradiction.
+  [[nodiscard]] std::string contradiction() const { return part_.program->contradiction(feeds_); }
 
  private:
   const Part& part_;

@@ -186,6 +186,7 @@ std::string File::bytes() const {
     for (const auto& [name, array] : constants)
       write_tensor(Writer(graph, 5), array, name, typed, place_of(outside, name));
     for (const auto& input : inputs) write_input(Writer(graph, 11), input);
+    for (const auto& value : within) write_input(Writer(graph, 13), value);
     for (const auto& name : outputs) {
       Writer value(graph, 12);
       value.add_string(1, name);

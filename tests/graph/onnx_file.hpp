@@ -66,7 +66,7 @@ struct Outside {
 // A graph to be written as an ONNX file; tests edit it on the way.
 struct File {
   std::vector<FileNode> nodes;
-  std::vector<FileInput> inputs;
+  std::vector<FileInput> inputs, within;
   std::vector<std::pair<std::string, Array>> constants;
   std::vector<std::string> outputs;
   std::vector<FileFunction> functions;

@@ -77,6 +77,36 @@ TEST(Laws, WhatAGraphDoesNotTakeIsSkipped) {
   EXPECT_EQ(name(ask(padded, {one, runtime, {"sound"}}).kind), name(VerdictKind::skip));
 }
 
+// A runtime may refuse what the shapes that a file states exclude: both sums below are as long, by the file. It may not answer wrongly, nor refuse anything else.
+TEST(Laws, ARefusalOfWhatAFilesShapesExcludeIsNoFailure) {
+  graph::test::File f;
+  f.inputs = {{"x", graph::Type::f32, {"n"}}, {"u", graph::Type::f32, {"m"}}};
+  f("Add", {"x", "u"}, {}, "s");
+  f("Neg", {"s"}, {}, "y");
+  f.within = {{"s", graph::Type::f32, {"m"}}};
+  f.outputs = {"y"};
+  const Part part = part_of_model(graph::read_model(f.bytes(), "m"));
+  const graph::Family family(*part.program);
+  Planted refuses, answers;
+  refuses.before = [](const Part&, const Build&, const graph::Feeds&, Freshness) {
+    return CallResult{CallStatus::error, "Shape mismatch attempting to re-use buffer"};
+  };
+  answers.after = [](const Part&, const Build&, const graph::Feeds&, Freshness, Answer& answer) {
+    answer.outputs[0].floats[0] += 1;
+  };
+  const auto told = [&](Planted& runtime, const std::string& sizes) {
+    const graph::Problem problem = graph::problem_from_text(sizes + " values.x=normal values.u=normal seed=7");
+    Case one(part, family.feeds(problem), {}, problem.seed);
+    return ask(law_named("spread"), {one, runtime, {"sound"}});
+  };
+  const LawResult excluded = told(refuses, "size.n=3 size.m=1");
+  EXPECT_EQ(name(excluded.kind), name(VerdictKind::skip));
+  EXPECT_NE(excluded.reason.find("axis 0 of 's' is 3, and 'm' by the file, which is 1 elsewhere"), std::string::npos)
+      << excluded.reason;
+  EXPECT_EQ(name(told(refuses, "size.n=1 size.m=3").kind), name(VerdictKind::error));
+  EXPECT_EQ(name(told(answers, "size.n=3 size.m=1").kind), name(VerdictKind::fail));
+}
+
 TEST_F(Asked, FindWhatPaddingTouches) {
   Planted runtime;
   runtime.after = [](const Part&, const Build&, const graph::Feeds& feeds, Freshness, Answer& answer) {
