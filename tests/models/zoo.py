@@ -7,7 +7,6 @@ by `attest check`. 1 where one is refused or blamed, and where one with an opera
 written for torch 2.15.0, transformers 5.24.0, onnxscript 0.7.2, onnx 1.23.2 and onnxruntime 1.31.1.
 """
 import os
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -23,6 +22,8 @@ warnings.filterwarnings("ignore")
 import onnx
 import torch
 import transformers as tf
+
+from asked import Tally
 
 SIZES = dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48)
 POSITIONS = SIZES | dict(max_position_embeddings=80)
@@ -81,35 +82,18 @@ def export(family, way, path):
                               **({"opset_version": 23} if way == "23" else {}))
 
 
-def check(attest, path):
-    done = subprocess.run([attest, "check", path, "--cases", "6", "--laws", "1"], capture_output=True, text=True, cwd=path.parent,
-                          env=os.environ | {"ATTEST_PYTHON": sys.executable, "XDG_STATE_HOME": str(path.parent)})
-    told = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
-    return done.returncode, next((line for line in told if line.startswith(("attest: ", "fail ", "error "))), "")
-
-
 def main(arguments):
-    attest, families = Path(arguments[0]).absolute(), arguments[1:] or list(FAMILIES)
-    bad, count = [], 0
+    tally, families = Tally(Path(arguments[0]).absolute(), KNOWN), arguments[1:] or list(FAMILIES)
     with tempfile.TemporaryDirectory() as folder:
         for name, way in [(family, way) for family in families for way in ("present", "23", "script")]:
             path = Path(folder) / f"{name}-{way}.onnx"
             export(name, way, path)
-            status, why = check(attest, path)
-            known = KNOWN.get(path.stem, "") if status == 1 else ""
-            print(f"{path.stem:20} {status} {known or why}", flush=True)
-            count += 1
-            if status != 0 and not known:
-                bad.append(path.stem)
+            tally.put(path.stem, path, "--cases", "6", "--laws", "1")
         model = onnx.load(path)
         model.graph.node[0].domain = "nobody"
         onnx.save(model, path)
-        status, why = check(attest, path)
-        if status != 2 or f"does not evaluate nobody.{model.graph.node[0].op_type}" not in why:
-            bad.append(f"an operator of nobody's: {status} {why}")
-    print(f"torch {torch.__version__}, transformers {tf.__version__}: {count - len(bad)} of {count} read and not blamed"
-          f"{'; ' if bad else ''}{', '.join(bad)}")
-    return 1 if bad else 0
+        tally.put("an operator of nobody's", path, refusal=f"does not evaluate nobody.{model.graph.node[0].op_type}")
+    return tally.end(f"torch {torch.__version__}, transformers {tf.__version__}")
 
 
 if __name__ == "__main__":
