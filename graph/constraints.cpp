@@ -113,6 +113,12 @@ void constrain(Constraints& constraints, std::string_view key, std::string_view 
   }
 }
 
+std::string to_text(const Use& use) {
+  constexpr std::string_view roles[] = {"floats", "addend", "flags", "ids", "lengths", "numbers", "given"};
+  return fmt::format("{}{}", roles[static_cast<int>(use.role)],
+                     use.role == Role::ids ? fmt::format(":{}", use.count) : "");
+}
+
 std::string to_text(const Constraints& constraints) {
   std::vector<std::string> words;
   for (const auto& [axis, ranges] : constraints.sizes) {
@@ -126,10 +132,7 @@ std::string to_text(const Constraints& constraints) {
     for (const Regime regime : regimes) names.push_back(name(regime));
     words.push_back(fmt::format("values.{}={}", input, fmt::join(names, ",")));
   }
-  constexpr std::string_view roles[] = {"floats", "addend", "flags", "ids", "lengths", "numbers", "given"};
-  for (const auto& [input, use] : constraints.roles)
-    words.push_back(fmt::format("role.{}={}{}", input, roles[static_cast<int>(use.role)],
-                                use.role == Role::ids ? fmt::format(":{}", use.count) : ""));
+  for (const auto& [input, use] : constraints.roles) words.push_back(fmt::format("role.{}={}", input, to_text(use)));
   return fmt::format("{}", fmt::join(words, " "));
 }
 

@@ -33,6 +33,8 @@ struct Constraints {
 // addend, flags, lengths and ids:COUNT (numbers below COUNT). A later one of the same key takes the place of an earlier one. Throws
 // Error(usage), one sentence that names the key.
 void constrain(Constraints& constraints, std::string_view key, std::string_view value);
+// "floats", "ids:2": what constrain() takes of a role.
+std::string to_text(const Use& use);
 // "size.batch=1..8,16 values.mask=prefix role.ids=ids:30": the same constraints but for `given`, the same text.
 std::string to_text(const Constraints& constraints);
 

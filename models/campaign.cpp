@@ -424,6 +424,7 @@ Entry entry_of(const Finding& finding, const Subject& subject, const Part& model
     entry.inputs = std::filesystem::absolute(options.given.path);
     entry.inputs_digest = options.given.digest;
   }
+  for (const auto& [input, use] : options.constraints.roles) entry.roles.emplace(input, to_text(use));
   entry.runtime = subject.name;
   entry.runtime_file = subject.file.empty() ? subject.file : std::filesystem::absolute(subject.file);
   entry.version = finding.version;

@@ -49,6 +49,7 @@ ordered_json to_json(const Entry& entry, const fs::path& folder) {
                       {"runtime", entry.runtime}};
   if (!entry.inputs.empty())
     object["inputs"] = {{"file", portable(entry.inputs, folder)}, {"digest", entry.inputs_digest}};
+  if (!entry.roles.empty()) object["roles"] = entry.roles;
   if (!entry.runtime_file.empty()) object["runtime_file"] = portable(entry.runtime_file, folder);
   object["version"] = entry.version;
   object["build"] = {{"level", entry.build.level}, {"static", entry.build.fixed}, {"threads", entry.build.threads}};
@@ -107,6 +108,17 @@ class Members {
     }
     return all;
   }
+  [[nodiscard]] std::map<std::string, std::string> texts_by_name(std::string_view key) const {
+    std::map<std::string, std::string> all;
+    const auto found = object_.find(key);
+    if (found == object_.end()) return all;
+    if (!found->is_object()) throw wrong(key);
+    for (const auto& [name, one] : found->items()) {
+      if (!one.is_string()) throw wrong(key);
+      all.emplace(name, one.get<std::string>());
+    }
+    return all;
+  }
   [[nodiscard]] Members object(std::string_view key) const {
     const auto found = object_.find(key);
     if (found == object_.end() || !found->is_object()) throw wrong(key);
@@ -129,6 +141,7 @@ Entry entry_from(const Members& members, const fs::path& folder) {
     entry.inputs = found_from(inputs.text("file"), folder);
     entry.inputs_digest = inputs.text("digest");
   }
+  entry.roles = members.texts_by_name("roles");
   entry.runtime = members.text("runtime");
   entry.runtime_file = found_from(members.text("runtime_file", false), folder);
   entry.version = members.text("version");

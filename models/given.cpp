@@ -116,6 +116,7 @@ GivenInputs read_given(const fs::path& path, const graph::Program& program, cons
 
 graph::Constraints constraints_of(const Entry& entry, const graph::Program& program) {
   graph::Constraints constraints;
+  for (const auto& [input, role] : entry.roles) graph::constrain(constraints, "role." + input, role);
   if (entry.inputs.empty()) return constraints;
   GivenInputs given;
   try {

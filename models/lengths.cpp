@@ -15,7 +15,8 @@ using Axes = std::vector<std::string>;
 constexpr std::size_t most_axes = 5;       // whose subsets are tried
 constexpr Index largest_unit = 1024;       // lengths are looked for up to three times that
 constexpr double largest_input = 1 << 17;  // elements
-constexpr double most_work = 0x1p28;       // multiply-adds of a trial, from which on nothing is looked for
+constexpr double most_elements = 1 << 18;  // of all trials, after which nothing is looked for any more
+constexpr double most_work = 0x1p28;       // multiply-adds of a trial, likewise
 constexpr Index times[] = {1, 2};          // a unit
 constexpr Index multiples = 32;            // of a unit that are drawn
 
@@ -28,13 +29,16 @@ class Trials {
   }
 
   Axes free;              // of which nothing is said
-  bool too_dear = false;  // a trial was
+  bool too_dear = false;  // a trial was, or all together
 
   // True if the graph takes axes of this length, and all others `otherwise` long.
   [[nodiscard]] bool takes(const Axes& axes, Index length, Index otherwise) {
     graph::Problem problem = family_.of_length(otherwise);
     for (const std::string& axis : axes) problem.sizes[axis] = length;
-    if (too_dear || family_.largest_input(problem) > largest_input) return false;
+    const double elements = family_.largest_input(problem);
+    if (too_dear || elements > largest_input) return false;
+    too_dear = (tried_ += elements) > most_elements;
+    if (too_dear) return false;
     try {
       const graph::Feeds feeds = family_.feeds(problem);
       too_dear = family_.program().work(feeds) > most_work;
@@ -50,6 +54,7 @@ class Trials {
 
  private:
   graph::Family family_;
+  double tried_ = 0;  // elements
 };
 
 // The subsets of `all` but the empty one, those of few axes first.

@@ -431,6 +431,18 @@ TEST_F(Pinned, TwoThatAreEqual) {
   EXPECT_EQ(finding.smallest.problem.sizes, (std::map<std::string, Index>{{"m", 1}, {"n", 1}}));
 }
 
+// What the graph does not show of an input and its owner says goes along in the reproducer.
+TEST_F(Pinned, ByARoleThatIsSaid) {
+  graph::test::File f;
+  f.inputs = {{"x", graph::Type::f32, {"n", 3}}, {"rows", graph::Type::i64, {"m"}}};
+  f("Relu", {f("Gather", {"x", "rows"})}, {}, "y");
+  f.outputs = {"y"};
+  graph::constrain(options.constraints, "role.rows", "ids:2");
+  const Finding finding = found(f);
+  expect_whole(finding);
+  EXPECT_EQ(read_entry(finding.reproducer).roles, (std::map<std::string, std::string>{{"rows", "ids:2"}}));
+}
+
 // A runtime's wrong shape is handed on to nodes that do not take it.
 TEST_F(Pinned, AShapeThatTheRuntimeGetsWrong) {
   graph::test::File f;
