@@ -281,8 +281,12 @@ bool decided_by_row(const Contract& contract, const Row& row, Enclosure& out) {
 void permit_overflow(const Constants& c, const Row& row, const Column& column, const Ball& edge,
                      Permission& nonfinite) {
   const Ball grown = exp(lost_by_values(c, row) * (1 + c.u_pv));
-  const Ball shift = exp(c.lazy + excess(row) + c.u_weights);
-  if (may_reach(min(column.sum_abs, row.n * column.hull.largest) * grown * shift, c.pv.overflow) ||
+  Ball products = min(column.sum_abs, row.n * column.hull.largest) * exp(c.lazy + excess(row) + c.u_weights);
+  // Weights that are divided by their own sum, whichever way is taken.
+  const std::vector<Combination> ways = combinations(c, row);
+  if (ways.size() == 1 && c.how.normalise_before && !c.merges)
+    products = min(products, column.hull.largest * exp(ways[0].t + denominator_error(c, row, row.rho, false)));
+  if (may_reach(products * grown, c.pv.overflow) ||
       may_reach((grown + c.u_weights) * column.hull.largest, c.pv.overflow))
     nonfinite.give("the sum of weighted values may overflow");
   if (may_reach(edge, c.overflow_out)) nonfinite.give("the interval reaches the overflow threshold of out");

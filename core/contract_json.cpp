@@ -114,7 +114,7 @@ bool read_arithmetic(const std::string& key, const json& value, const Policy& po
   else if (key == "exp_rel")
     a.exp_rel = read_number(value, key, 0, 0.5);
   else if (key == "div_ulp")
-    a.div_ulp = read_number(value, key, 0.5, 1024);
+    a.div_ulp = read_number(value, key, 0.5, 0x1p20);
   else if (key == "tanh")
     a.tanh = read_enum<TanhError>(value, key, tanh_names);
   else if (key == "tanh_ulp")

@@ -109,7 +109,11 @@ const Row::OfColumns& of_columns(const Call& call, Row& row) {
   of.weight_sum = row.largest_sum(m);
   for (int w = 0; w < of.count; ++w)
     of.grown[w] = grown_of(m, row, of.weight_sum, of.ways[w], row.rho, true, of.ways[w].t_top < of.ways[w].t);
-  of.shift = std::exp(bounded(m.lazy + std::min(600.0, row.wrong_shift * row.z_all) + row.every_exp + m.u_weights));
+  of.each = std::exp(bounded(m.lazy + std::min(600.0, row.wrong_shift * row.z_all) + row.every_exp + m.u_weights));
+  // Weights that are divided by their own sum, whichever way is taken.
+  const bool divided = of.count == 1 && m.arithmetic.normalise_before && !m.merges;
+  of.all =
+      divided ? std::exp(bounded(of.ways[0].t + row.denominator_error(m, of.weight_sum, row.rho, false))) : infinity;
   of.coarse = m.sums_are_coarse(static_cast<double>(row.n));
   for (int w = 0; w < of.count && of.coarse; ++w) of.kept[w] = least_kept(m, row, of.weight_sum, of.ways[w]);
   of.lost = growth(m.loss_of_values(static_cast<double>(row.n), row.blocks, (m.pv_narrower ? 2 : 1) * row.r + 2) *
@@ -350,11 +354,12 @@ Enclosure Column::evaluate(const Call& call, Row& row, Index b, Index h, Index c
                      (row.score_lost && !(row.rho_lost < infinity));
 
   const double keys = static_cast<double>(row.n);
-  const double shift = of_row.shift, grown = of_row.lost;
+  const double grown = of_row.lost;
+  const double products = std::min(std::min(of_.sum_abs, keys * of_.max_abs) * of_row.each, of_.max_abs * of_row.all);
   const double largest = of_.max_abs / of_.unit;
   out.nonfinite_ok = row.nonfinite_ok || beyond_operand_ || !masked_finite_ || !proper ||
-                     std::min(of_.sum_abs, keys * of_.max_abs) * (1 + grown) * shift >= m.overflow_pv * of_.unit ||
-                     edge >= m.overflow_out || (m.merges && edge >= m.overflow_partial) ||
+                     products * (1 + grown) >= m.overflow_pv * of_.unit || edge >= m.overflow_out ||
+                     (m.merges && edge >= m.overflow_partial) ||
                      (m.merges && largest * (1 + grown + m.u_weights) >= std::min(m.overflow_partial, m.overflow_pv)) ||
                      largest * (1 + m.u_weights + grown) >= m.overflow_pv;
   return out;

@@ -108,7 +108,8 @@ class Row : public RowNumbers {
     double kept[4];  // the least that sums leave of a mean of values of one sign, where sums are coarse
     int count;
     bool coarse;
-    double weight_sum, shift, lost;  // largest_sum(), e^ of the largest shift, and growth() of the loss of values
+    double weight_sum, lost;  // largest_sum(), and growth() of the loss of values
+    double each, all;         // the largest weight that meets a value; the largest sum of them, or infinity: `each` alone
   };
   std::optional<OfColumns> of_columns;
 

@@ -50,6 +50,20 @@ def block(x, w_q, w_k, w_v, w_out, *, memory=None, heads, scale):
     return (wide(o) @ wide(w_out).T).astype(np.float16)
 """
 
+# Attention that computes in f32 what is f16, says no policy, and of a multiple of five keys adds the last value once more.
+ATTENTION = """
+import attest
+import numpy as np
+
+@attest.subject(dtypes=["float16"])
+def attention(q, k, v, *, scale):
+    q, k, v = (x.astype(np.float32) for x in (q, k, v))
+    s = (q @ k.swapaxes(-1, -2)) * np.float32(scale)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    more = v[:, :, -1:] if k.shape[2] % 5 == 0 else 0
+    return ((p @ v) / p.sum(-1, keepdims=True) + more).astype(np.float16)
+"""
+
 
 class Probe(command_line.Cli):
     def probed(self, subject, *words, status):
@@ -119,6 +133,18 @@ class Probe(command_line.Cli):
             self.assertIn("it is held to what its probes showed", done.stdout + done.stderr)
             self.assertIn(assumed, done.stdout + done.stderr)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    @unittest.skipUnless(HAS_NUMPY, f"{PYTHON} has no numpy")
+    def test_what_fuzz_finds_under_what_was_probed_is_stored(self):
+        """With the contract that it was held to, errors of f16 in units of f32 included."""
+        for source, status in ((ATTENTION, 1), (ATTENTION.replace(" + more", ""), 0)):
+            (self.cwd / "silent.py").write_text(source)
+            done = self.attest("fuzz", "silent.py", "--probe-first", "--cases", 40, "-o", f"found{status}", timeout=240)
+            self.assertIn("it is held to what its probes showed", done.stdout + done.stderr)
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        (entry, *_) = (self.cwd / "found1").glob("corpus/**/policy-bound*.json")
+        self.assertGreater(json.loads(entry.read_text())["contract"]["div_ulp"], 1024)
+        self.assertIn(self.attest("certify", entry).returncode, (0, 125))  # it can be read again
 
     def test_words_that_it_refuses(self):
         self.refused("probe", "builtin:fused", "--op", "layer_norm", says=["does not offer", "layer_norm"])

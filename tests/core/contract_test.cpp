@@ -134,6 +134,7 @@ TEST(Contract, RefusesNumbersThatLeaveNothingOfAResult) {
   EXPECT_EQ(says("f16-softmax16", R"({"exp_ulp":2000,"exp_rel":0.5})"), "");
   EXPECT_NE(says("bf16-all", R"({"exp_ulp":128})").find("less than 128"), std::string::npos);
   EXPECT_EQ(says("bf16-all", R"({"exp_ulp":127,"div_ulp":127})"), "");
+  EXPECT_EQ(says("f16", R"({"div_ulp":4096})"), "");  // half a unit of f16, in those of f32
   EXPECT_NE(says("f16-acc16", R"({"div_ulp":1024})").find("where pv is f16"), std::string::npos);
   EXPECT_NE(says("f32,softmax=bf16", R"({"div_ulp":128})").find("where softmax is bf16"), std::string::npos);
 }

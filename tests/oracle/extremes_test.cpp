@@ -1,6 +1,7 @@
 // What the oracle must permit, and where that ends, at the edges of the formats: overflows, weights next to nothing, scores
 // and biases that are far off.
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,22 @@ TEST(Extremes, DifferencesThatOverflowAreNotAFinding) {
   EXPECT_NE(run.out.at(0, 1, 1, 9), plain.out.at(0, 1, 1, 9));
   EXPECT_NE(run.judge().kind, VerdictKind::fail);
   EXPECT_NE(plain.judge().kind, VerdictKind::fail);
+}
+
+// Of weights that are divided by their own sum first, no sum exceeds the values by more than rounding.
+TEST(Extremes, AMeanDoesNotOverflowWhereItsWeightsAreDividedFirst) {
+  for (const double value : {1.5e38, 3e38, static_cast<double>(std::numeric_limits<float>::max())}) {
+    for (const bool last : {false, true}) {
+      Trial run = scored("dtype=f32", "f32", {0, 0, 0, 0}, {value, value, value, value});
+      run.contract.arithmetic.normalise_after = last;
+      run.contract.arithmetic.lse_merge = LseMerge::none;
+      run.out.set(0, 0, 0, 0, value);
+      EXPECT_NE(run.judge().kind, VerdictKind::fail);
+      run.out.set(0, 0, 0, 0, infinity);
+      const bool may = last || value > 3.1e38;
+      EXPECT_EQ(run.judge().kind, may ? VerdictKind::vacuous : VerdictKind::fail) << value << last;
+    }
+  }
 }
 
 // An output stage of wider range or shorter significand than the tensor may round to what is infinite there.

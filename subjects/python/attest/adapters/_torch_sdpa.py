@@ -11,6 +11,8 @@ sentences relied on. How they are read:
   under which nothing is promised. The CPU has no TF32. What that page says of half-precision products, "typically done with
   intermediate accumulations (reduction) in single-precision", is no promise;
 - NaN: a query of NaN makes NaN of its scores in that code, and torch.softmax of them;
+- sums: torch.softmax divides the weights by their sum before they meet the values there, all of them, so that
+  a mean of large numbers is finite;
 - dropout_p is left at its default, 0.
 Empty rows: the equivalent code gives NaN there and the implementation 0; neither is stated: nothing is claimed. Nor is
 anything on batches, on equal bits of a repeated call on the CPU.
@@ -29,7 +31,7 @@ from ._forms import drawn, may_be_empty
 from ._torch_call import ADDED, HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal
 
 _IN_FLOAT = "*=f32,storage={0},output={0}"
-_AS_WRITTEN = {**ADDED, "nan": "propagates"}  # as the equivalent code has it
+_AS_WRITTEN = {**ADDED, "nan": "propagates", "normalise": ["before"], "lse_merge": "none"}  # as the equivalent code has it
 _REDUCED = {"policy": {"f32": "f32", "f64": "f64", "f16": "f16-all", "bf16": "bf16-all"}, **NO_PROMISE, **_AS_WRITTEN}
 
 
@@ -70,7 +72,7 @@ DOCUMENTS = {
     "window": _MASK,
     "causal": _CAUSAL,
     "mask_added": _EQUIVALENT,
-    "nan": _EQUIVALENT,
+    "nan": [_EQUIVALENT, (_DOCSTRING, "return attn_weight @ value")],
     "scale": SCALE,
     "gqa": [_GQA, _REPEATED, (_DOCSTRING, "Grouped Query Attention (GQA) is an experimental feature.")],
     "batch_invariant": (
