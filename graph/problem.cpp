@@ -444,6 +444,14 @@ std::vector<Index> Family::shape(const Input& input, const Problem& problem) con
   return lengths;
 }
 
+std::set<std::string> Family::sequences() const {
+  std::set<std::string> found;
+  for (const Input& input : program_.model().inputs)
+    for (std::size_t k = 1; k < input.shape.size(); ++k)
+      if (!input.shape[k].length) found.insert(open_name(input, k));
+  return found;
+}
+
 double Family::largest_input(const Problem& problem) const {
   double largest = 0;
   for (const Input& input : program_.model().inputs) {
@@ -484,10 +492,7 @@ Problem Family::draw(std::uint64_t seed, std::uint64_t number, Index most, Index
   }
   std::map<std::string, Index> floors;  // least lengths of sequences that are to be long
   if (at_least > 1 && other_lengths) {
-    std::set<std::string> sequences;
-    for (const Input& input : inputs)
-      for (std::size_t k = 1; k < input.shape.size(); ++k)
-        if (!input.shape[k].length) sequences.insert(open_name(input, k));
+    const std::set<std::string> sequences = this->sequences();
     const Index drawn = at_least + source.below(source.below(2) == 0 ? 3 : at_least / 2);
     const Index length = alike && common >= at_least ? common : drawn;
     // All sequences, or all but one in a quarter of the cases: few queries and many keys, say.

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -91,13 +92,16 @@ class Family {
   // The names of open axes, sorted.
   [[nodiscard]] const std::vector<std::string>& open_axes() const noexcept { return open_axes_; }
 
+  // Open axes that stand behind the first of an input.
+  [[nodiscard]] std::set<std::string> sequences() const;
+
   // The regimes of an input, the simplest first: those of its numbers' role, and then those of the owner's inputs.
   [[nodiscard]] std::vector<Regime> regimes(std::size_t input) const;
 
   // Problem number `number` of `seed`. Where the owner's inputs are there, these come first, as they are and however large, and all others are made of
   // them, in half of the cases as long as they are. No input has more than `most` elements; and its open axes times the longest of them come to
   // 16 `most` at most, since attention makes that of it.
-  // Sequences, the open axes that stand behind the first of an input, are `at_least` so long where constraints permit, whatever that comes to, but for one of several
+  // Sequences are `at_least` so long where constraints permit, whatever that comes to, but for one of several
   // in a quarter of the cases.
   [[nodiscard]] Problem draw(std::uint64_t seed, std::uint64_t number, Index most = Index{1} << 14,
                              Index at_least = 1) const;

@@ -24,11 +24,11 @@ constexpr Index multiples = 32;            // of a unit that are drawn
 class Trials {
  public:
   Trials(const graph::Program& program, const graph::Constraints& said) : family_(program, said) {
-    for (const std::string& axis : family_.open_axes())
+    for (const std::string& axis : family_.sequences())
       if (!said.sizes.contains(axis)) free.push_back(axis);
   }
 
-  Axes free;              // of which nothing is said
+  Axes free;              // sequences of which nothing is said
   bool too_dear = false;  // a trial was, or all together
 
   // True if the graph takes axes of this length, and all others `otherwise` long.
