@@ -51,16 +51,32 @@ struct NormalRange {
 };
 constexpr std::uint64_t sign_bit = std::uint64_t{1} << 63;
 
-ATTEST_GRAPH_CLONES void round_normal(double* x, std::size_t count, int drop, NormalRange range,
+// Tells if there are others.
+ATTEST_GRAPH_CLONES bool round_normal(double* x, std::size_t count, int drop, NormalRange range,
                                       std::uint64_t key) noexcept {
   const std::uint64_t step = std::uint64_t{1} << drop;
+  std::uint64_t others = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const auto bits = std::bit_cast<std::uint64_t>(x[i]);
     const std::uint64_t magnitude = bits & ~sign_bit, rest = bits & (step - 1), lower = bits - rest;
     const bool up = rest << (53 - drop) > extend(key, lower) >> 11;
     const std::uint64_t rounded = lower + (up ? step : 0);
-    x[i] = std::bit_cast<double>(magnitude >= range.least && magnitude <= range.most ? rounded : bits);
+    const bool holds = magnitude >= range.least && magnitude <= range.most;
+    others |= holds ? 0 : 1;
+    x[i] = std::bit_cast<double>(holds ? rounded : bits);
   }
+  return others != 0;
+}
+
+// x (1 + size n) and x + size n with normal n of the elements' numbers; 0 stays.
+ATTEST_GRAPH_CLONES void add_relative_noise(double* x, std::size_t count, double size, std::uint64_t key) noexcept {
+  for (std::size_t i = 0; i < count; ++i) x[i] *= 1 + size * normal(extend(key, i));
+}
+ATTEST_GRAPH_CLONES void add_absolute_noise(double* x, std::size_t count, double size, std::uint64_t key) noexcept {
+  for (std::size_t i = 0; i < count; ++i) x[i] = x[i] == 0 ? x[i] : x[i] + size * normal(extend(key, i));
+}
+ATTEST_GRAPH_CLONES void add_noise(double* x, std::size_t count, const double* sizes, std::uint64_t key) noexcept {
+  for (std::size_t i = 0; i < count; ++i) x[i] += sizes[i] * normal(extend(key, i));
 }
 
 // Rounds magnitudes away from zero with the probability that keeps the mean.
@@ -77,7 +93,7 @@ class Member final : public Arithmetic {
     const bool flushes = format != Format::f16 && (extend(key, flush_draw) & 1) != 0;
     const NormalRange range{std::bit_cast<std::uint64_t>(smallest_normal(format)),
                             std::bit_cast<std::uint64_t>(largest_finite(format))};
-    round_normal(x.data(), x.size(), 53 - precision(format), range, key);
+    if (!round_normal(x.data(), x.size(), 53 - precision(format), range, key)) return;
     for (double& v : x) {
       if (!range.holds(std::bit_cast<std::uint64_t>(v) & ~sign_bit)) v = rounded(v, format, key);
       if (flushes && std::fabs(v) < smallest_normal(format)) v = std::copysign(0.0, v);
@@ -87,16 +103,12 @@ class Member final : public Arithmetic {
   void function(std::span<double> x, Format format, double relative, double absolute, Place place) const override {
     const double unit = unit_roundoff(format) * root_third;
     const std::uint64_t key = extend(seed_, place), other = extend(key, absolute_draw);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const bool zero = x[i] == 0;
-      x[i] *= 1 + relative * unit * normal(extend(key, i));
-      if (absolute > 0 && !zero) x[i] += absolute * unit * normal(extend(other, i));
-    }
+    add_relative_noise(x.data(), x.size(), relative * unit, key);
+    if (absolute > 0) add_absolute_noise(x.data(), x.size(), absolute * unit, other);
   }
 
   void sum(std::span<double> sums, const Sums& how, Place place) const override {
-    const std::uint64_t key = extend(seed_, place);
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += how.deviation[i] * normal(extend(key, i));
+    add_noise(sums.data(), sums.size(), how.deviation.data(), extend(seed_, place));
   }
 
   void convert(std::span<double> x, Format format, Place place) const override {

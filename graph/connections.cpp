@@ -50,7 +50,7 @@ const Node* Connections::only_reader(int value, std::string_view op) const {
   return !leaves && readers.size() == 1 && readers[0]->op == op && is_own(*readers[0]) ? readers[0] : nullptr;
 }
 
-const Array* Connections::constant(int value) const {
+const Stored* Connections::constant(int value) const {
   for (const Node* node = giver(value); node != nullptr && (node->op == "Identity" || node->op == "Reshape" ||
                                                             node->op == "Squeeze" || node->op == "Unsqueeze");
        node = giver(value))
@@ -59,19 +59,20 @@ const Array* Connections::constant(int value) const {
   const Node* const node = giver(value, "Constant");
   if (node == nullptr) return nullptr;
   const auto attribute = node->attributes.find("value");
-  return attribute == node->attributes.end() ? nullptr : std::get_if<Array>(&attribute->second);
+  return attribute == node->attributes.end() ? nullptr : std::get_if<Stored>(&attribute->second);
 }
 
 bool Connections::is_number(int value, double number) const {
-  const Array* const array = constant(value);
-  if (array == nullptr || array->size() != 1) return false;
-  return array->floats.empty() ? static_cast<double>(array->integers[0]) == number : array->floats[0] == number;
+  const Stored* const stored = constant(value);
+  if (stored == nullptr || stored->size() != 1) return false;
+  const Array array = stored->array();
+  return array.floats.empty() ? static_cast<double>(array.integers[0]) == number : array.floats[0] == number;
 }
 
 bool Connections::is_constant(int value) const { return value >= 0 && constant_[at(value)]; }
 
 bool Connections::may_be_single(int value) const {
-  const Array* const array = constant(value);
+  const Stored* const array = constant(value);
   return array == nullptr ? value >= 0 && of_shapes_[at(value)] : array->size() == 1;
 }
 

@@ -19,7 +19,7 @@ class Connections {
   [[nodiscard]] const Node* only_reader(int value, std::string_view op) const;
 
   // What stands in the file, as an initialiser or a node Constant, perhaps in another shape; nullptr for what is computed.
-  [[nodiscard]] const Array* constant(int value) const;
+  [[nodiscard]] const Stored* constant(int value) const;
   [[nodiscard]] bool is_number(int value, double number) const;
   // Whether it hangs on no input.
   [[nodiscard]] bool is_constant(int value) const;

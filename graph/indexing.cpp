@@ -21,18 +21,23 @@ Index place(const Step& step, Index at, Index length) {
 // Elements of x by their numbers in a lane of it: numbers(lane of the indices) gives as many as `shape` has elements.
 template <class F>
 void take(Step& step, std::vector<Index> shape, F numbers) {
-  const Array &x = step.in(0), &indices = step.in(1);
-  Array out = step.make(x.type, std::move(shape), std::max(x.lanes, indices.lanes));
+  const Stored* const stored = step.stored(0);
+  const bool of_weights = stored != nullptr && is_floating(stored->type);
+  const Array &indices = step.in(1), *const x = of_weights ? nullptr : &step.in(0);
+  Array out = step.make(of_weights ? stored->type : x->type, std::move(shape),
+                        std::max(of_weights ? 1 : x->lanes, indices.lanes));
   std::vector<Index> from;
   const auto copy = [&from](auto source, auto to) {
     std::ranges::transform(from, to.begin(), [source](Index at) { return source[static_cast<std::size_t>(at)]; });
   };
   for (Index l = 0; l < out.lanes; ++l) {
     if (l < indices.lanes) from = numbers(indices.integer_lane(l));
-    if (is_floating(x.type))
-      copy(x.lane(l), out.lane(l));
+    if (of_weights)
+      with_floats(*stored, [&](auto element) { std::ranges::transform(from, out.lane(l).begin(), element); });
+    else if (is_floating(x->type))
+      copy(x->lane(l), out.lane(l));
     else
-      copy(x.integer_lane(l), out.integer_lane(l));
+      copy(x->integer_lane(l), out.integer_lane(l));
   }
   step.outputs.push_back(std::move(out));
 }
@@ -166,10 +171,10 @@ void scatter(Step& step, F numbers) {
 }  // namespace
 
 void gather(Step& step) {
-  const Array &x = step.in(0), &indices = step.in(1);
-  const auto axis = static_cast<std::size_t>(step.axis(step.integer("axis", 0), x.rank()));
-  const auto whole = std::span<const Index>(x.shape);
-  const Index length = x.shape[axis], outer = volume(whole.first(axis)), inner = volume(whole.subspan(axis + 1));
+  const Array& indices = step.in(1);
+  const auto whole = std::span<const Index>(step.shape(0));
+  const auto axis = static_cast<std::size_t>(step.axis(step.integer("axis", 0), std::ssize(whole)));
+  const Index length = whole[axis], outer = volume(whole.first(axis)), inner = volume(whole.subspan(axis + 1));
   std::vector<Index> shape(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(axis));
   shape.insert(shape.end(), indices.shape.begin(), indices.shape.end());
   shape.insert(shape.end(), whole.begin() + static_cast<std::ptrdiff_t>(axis) + 1, whole.end());

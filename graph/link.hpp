@@ -29,7 +29,7 @@ struct StatedNode {
 };
 struct StatedGraph {
   std::vector<StatedValue> inputs, outputs, within;
-  std::vector<std::pair<std::string, Array>> constants;
+  std::vector<std::pair<std::string, Stored>> constants;
   std::vector<StatedNode> nodes;
 };
 // A function that a model brings for its nodes.

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,17 @@
 
 namespace attest::graph {
 
-// Computes out [m, n] = a [m, k] times b [k, n], row-major, of all numbers or of their squares; each element is added up in the order of k.
-void multiply_matrices(const double* a, const double* b, double* out, Index m, Index k, Index n, bool squares = false);
+inline constexpr Index strip_columns = 8;
+// Columns [column, column + columns) of a matrix in rows [row, row + rows), as [rows, strip_columns]; columns past the last may hold anything.
+using Strip = std::function<void(Index row, Index rows, Index column, Index columns, double* to)>;
+
+// Computes out [m, n] = a [m, k] times b [k, n], row-major, and, where there are any, squares [square_rows, n] of the squares of the first rows of a and of b.
+// Each element is added up in the order of k.
+void multiply_matrices(const double* a, const Strip& b, double* out, Index m, Index k, Index n,
+                       double* squares = nullptr, Index square_rows = 0);
+// Of all rows where there are squares.
+void multiply_matrices(const double* a, const double* b, double* out, Index m, Index k, Index n,
+                       double* squares = nullptr);
 
 // The sum of `count` numbers in their order, and of their squares.
 double sum_of(const double* x, Index count) noexcept;

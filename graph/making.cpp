@@ -40,8 +40,8 @@ void size(Step& step) { step.outputs.push_back(scalar_index(step.in(0).size()));
 
 void constant(Step& step) {
   if (const Attribute* const value = step.attribute("value")) {
-    if (!std::holds_alternative<Array>(*value)) step.refuse("its value is no tensor");
-    step.outputs.push_back(std::get<Array>(*value));
+    if (!std::holds_alternative<Stored>(*value)) step.refuse("its value is no tensor");
+    step.outputs.push_back(std::get<Stored>(*value).array());
   } else if (step.attribute("value_float") != nullptr) {
     step.outputs.push_back(floats(Type::f32, {}, {step.number("value_float", 0)}));
   } else if (step.attribute("value_int") != nullptr) {
@@ -61,9 +61,9 @@ void constant(Step& step) {
 void constant_of_shape(Step& step) {
   Array value = floats(Type::f32, {1}, {0});
   if (const Attribute* const stated = step.attribute("value")) {
-    if (!std::holds_alternative<Array>(*stated) || std::get<Array>(*stated).size() != 1)
+    if (!std::holds_alternative<Stored>(*stated) || std::get<Stored>(*stated).size() != 1)
       step.refuse("its value is no tensor of one element");
-    value = std::get<Array>(*stated);
+    value = std::get<Stored>(*stated).array();
   }
   Array out = step.make(value.type, step.numbers(0), 1);
   if (is_floating(value.type))

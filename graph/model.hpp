@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/array.hpp"
+#include "graph/stored.hpp"
 
 namespace attest::graph {
 
@@ -49,7 +50,7 @@ struct Parameter {
 };
 struct Body;
 using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>,
-                               std::vector<std::string>, Array, Unread, Parameter, std::shared_ptr<const Body>>;
+                               std::vector<std::string>, Stored, Unread, Parameter, std::shared_ptr<const Body>>;
 
 struct Node {
   std::string name;  // as the file has it, may be empty
@@ -69,7 +70,7 @@ std::string described(const Node& node, std::size_t number);
 // The graph of a node of control flow. Its values are numbered with those of the model.
 struct Body {
   std::vector<int> inputs;
-  std::map<int, Array> constants;
+  std::map<int, Stored> constants;
   std::vector<Node> nodes;  // the order is one of evaluation
   std::vector<int> outputs;
 };
@@ -80,7 +81,7 @@ struct Model {
   Index opset = 0;                  // version of ONNX's own operators
   std::vector<std::string> values;  // names
   std::vector<Input> inputs;        // without those that have a constant of the same name as a default
-  std::map<int, Array> constants;   // initialisers, by value
+  std::map<int, Stored> constants;  // initialisers, by value
   std::vector<Node> nodes;          // in an order in which they can be evaluated
   std::vector<Output> outputs;
   std::map<int, std::vector<Dimension>> stated;  // shapes of values that nodes give, where the file says them

@@ -11,9 +11,42 @@
 namespace attest::graph {
 namespace {
 
+// The right operand of a product: a tensor, or a matrix, perhaps of weights as they are stored, perhaps turned.
+struct Factor {
+  Type type;
+  std::vector<Index> shape;  // [..., k, n]
+  const Array* array = nullptr;
+  const Stored* stored = nullptr;
+  bool turned = false;  // [n, k] lies there
+
+  // Input `index` of a node.
+  Factor(const Step& step, std::size_t index, bool turned) : turned(turned) {
+    stored = step.stored(index);
+    if (stored == nullptr) array = &step.in(index);
+    type = stored == nullptr ? array->type : stored->type;
+    shape = step.shape(index);
+    if (turned) std::swap(shape[0], shape[1]);
+  }
+  explicit Factor(const Array& array) : type(array.type), shape(array.shape), array(&array) {}
+
+  [[nodiscard]] Index lanes() const noexcept { return array == nullptr ? 1 : array->lanes; }
+  // Calls f with a function that reads an element of the matrix that begins at `first`, by row and column.
+  template <class F>
+  void read(Index lane, Index first, F f) const {
+    const Index down = turned ? 1 : shape.back(), across = turned ? shape[0] : 1;
+    const auto with = [&](auto element) {
+      f([=](Index row, Index column) { return element(first + row * down + column * across); });
+    };
+    if (stored != nullptr)
+      with_floats(*stored, with);
+    else
+      with([from = array->lane(lane).data()](Index i) { return from[i]; });
+  }
+};
+
 // Matrices [..., m, k] and [..., k, n], their leading axes broadcast.
 struct Product {
-  Product(const Step& step, const Array& a, const Array& b) : a(a), b(b) {
+  Product(const Step& step, const Array& a, Factor right) : a(a), b(std::move(right)) {
     const auto rank_a = a.shape.size(), rank_b = b.shape.size();
     m = a.shape[rank_a - 2];
     k = a.shape[rank_a - 1];
@@ -28,33 +61,52 @@ struct Product {
     shape.push_back(n);
   }
 
-  const Array &a, &b;
+  const Array& a;
+  Factor b;
   Index m = 0, k = 0, n = 0;
   std::vector<Index> shape;  // of the result
   std::vector<Index> from_a, from_b;
 
-  // Fills all lanes of `out`; with squares its only one.
-  void multiply(Array& out, bool squares = false) const {
-    if (b.shape.size() == 2 && b.lanes == 1) {  // one matrix for all rows of all lanes
-      const Index rows = (squares ? 1 : a.lanes) * static_cast<Index>(from_a.size()) * m;
-      multiply_matrices(a.floats.data(), b.floats.data(), out.floats.data(), rows, k, n, squares);
+  // Fills all lanes of `out`, and `squares` with the sums of the squares of the first, where there is one.
+  void multiply(Array& out, double* squares = nullptr) const {
+    if (b.shape.size() == 2 && b.lanes() == 1) {  // one matrix for all rows of all lanes
+      const Index rows = static_cast<Index>(from_a.size()) * m;
+      b.read(0, 0, [&](auto element) {
+        multiply_matrices(a.floats.data(), strip_of(element), out.floats.data(), a.lanes * rows, k, n, squares, rows);
+      });
       return;
     }
     for (Index l = 0; l < out.lanes; ++l)
-      for (std::size_t i = 0; i < from_a.size(); ++i)
-        multiply_matrices(a.lane(l).data() + from_a[i] * m * k, b.lane(l).data() + from_b[i] * k * n,
-                          out.lane(l).data() + static_cast<Index>(i) * m * n, m, k, n, squares);
+      for (std::size_t i = 0; i < from_a.size(); ++i) {
+        const Index to = static_cast<Index>(i) * m * n;
+        b.read(l, from_b[i] * k * n, [&](auto element) {
+          multiply_matrices(a.lane(l).data() + from_a[i] * m * k, strip_of(element), out.lane(l).data() + to, m, k, n,
+                            squares == nullptr || l > 0 ? nullptr : squares + to, m);
+        });
+      }
   }
 
   void terms(Index lane, Index sum, std::span<double> to) const {
     const auto matrix = static_cast<std::size_t>(sum / (m * n));
     const Index row = sum / n % m, column = sum % n;
     const double* const x = a.lane(lane).data() + from_a[matrix] * m * k + row * k;
-    const double* const y = b.lane(lane).data() + from_b[matrix] * k * n + column;
-    for (Index j = 0; j < k; ++j) to[static_cast<std::size_t>(j)] = x[j] * y[j * n];
+    b.read(lane, from_b[matrix] * k * n, [&](auto element) {
+      for (Index j = 0; j < k; ++j) to[static_cast<std::size_t>(j)] = x[j] * element(j, column);
+    });
   }
 
  private:
+  template <class Element>
+  static Strip strip_of(Element element) {
+    return [element](Index row, Index rows, Index column, Index columns, double* to) {
+      for (Index p = 0; p < rows; ++p, to += strip_columns)
+        if (columns == strip_columns)  // of a length that is known
+          for (Index j = 0; j < strip_columns; ++j) to[j] = element(row + p, column + j);
+        else
+          for (Index j = 0; j < columns; ++j) to[j] = element(row + p, column + j);
+    };
+  }
+
   [[nodiscard]] std::vector<Index> numbers(const Step& step, std::span<const Index> lead) const {
     Array list = zeros(Type::i64, {lead.begin(), lead.end()});
     for (std::size_t i = 0; i < list.integers.size(); ++i) list.integers[i] = static_cast<std::int64_t>(i);
@@ -63,19 +115,18 @@ struct Product {
 };
 
 // The product, with the errors of its sums but not yet stored.
-Array product(Step& step, const Array& a, const Array& b) {
-  const Product product(step, a, b);
-  Array out = step.make(a.type, product.shape, std::max(a.lanes, b.lanes));
-  product.multiply(out);
+Array product(Step& step, const Array& a, Factor b) {
+  const Product product(step, a, std::move(b));
+  Array out = step.make(a.type, product.shape, std::max(a.lanes, product.b.lanes()));
   Array squares = step.make(a.type, product.shape, 1);
-  product.multiply(squares, true);
+  product.multiply(out, squares.floats.data());
   step.sum(out, product.k, squares.floats,
            [&product](Index lane, Index sum, std::span<double> to) { product.terms(lane, sum, to); });
   return out;
 }
 
-void check_operands(const Step& step) {
-  const Array &a = step.in(0), &b = step.in(1);
+void check_operands(const Step& step, const Factor& b) {
+  const Array& a = step.in(0);
   if (!is_floating(a.type) || a.type != b.type)
     step.refuse(
         fmt::format("{} times {}: products of one floating-point type are evaluated", name(a.type), name(b.type)));
@@ -84,14 +135,15 @@ void check_operands(const Step& step) {
 }  // namespace
 
 void matrix_product(Step& step) {
-  check_operands(step);
-  if (step.in(0).rank() == 0 || step.in(1).rank() == 0) step.refuse("a number in place of a matrix");
   // A vector is a row on the left and a column on the right.
-  const bool row = step.in(0).rank() == 1, column = step.in(1).rank() == 1;
-  std::optional<Array> as_row, as_column;
+  const bool row = step.in(0).rank() == 1, column = step.shape(1).size() == 1;
+  Factor b(step, 1, false);
+  check_operands(step, b);
+  if (step.in(0).rank() == 0 || b.shape.empty()) step.refuse("a number in place of a matrix");
+  std::optional<Array> as_row;
   if (row) as_row.emplace(step.in(0)).shape.insert(as_row->shape.begin(), 1);
-  if (column) as_column.emplace(step.in(1)).shape.push_back(1);
-  Array out = product(step, row ? *as_row : step.in(0), column ? *as_column : step.in(1));
+  if (column) b.shape.push_back(1);
+  Array out = product(step, row ? *as_row : step.in(0), std::move(b));
   if (column) out.shape.pop_back();
   if (row) out.shape.erase(out.shape.end() - (column ? 1 : 2));
   step.round(out);
@@ -99,14 +151,12 @@ void matrix_product(Step& step) {
 }
 
 void gemm(Step& step) {
-  check_operands(step);
-  if (step.in(0).rank() != 2 || step.in(1).rank() != 2) step.refuse("its operands are no matrices");
-  const std::vector<Index> turned{1, 0};
-  const auto operand = [&](std::size_t index, std::string_view turns) {
-    return step.integer(turns, 0) != 0 ? transposed(step, step.in(index), turned) : step.in(index);
-  };
-  const Array a = operand(0, "transA"), b = operand(1, "transB");
-  Array out = product(step, a, b);
+  if (step.in(0).rank() != 2 || step.shape(1).size() != 2) step.refuse("its operands are no matrices");
+  Factor b(step, 1, step.integer("transB", 0) != 0);
+  check_operands(step, b);
+  std::optional<Array> turned;
+  if (step.integer("transA", 0) != 0) turned = transposed(step, step.in(0), std::vector<Index>{1, 0});
+  Array out = product(step, turned ? *turned : step.in(0), std::move(b));
   const double alpha = step.number("alpha", 1), beta = step.number("beta", 1);
   for (double& v : out.floats) v *= alpha;
   if (step.maybe(2) != nullptr && beta != 0) {
@@ -156,7 +206,7 @@ Array less_zero_point(const Step& step, std::size_t operand, std::size_t zero_po
 
 void integer_product(Step& step) {
   const Array a = less_zero_point(step, 0, 2, true), b = less_zero_point(step, 1, 3, false);
-  const Product product(step, a, b);
+  const Product product(step, a, Factor(b));
   // Sums of products of 9 bits are exact in float64 for all lengths that fit into memory.
   Array sums = step.make(Type::f64, product.shape, std::max(a.lanes, b.lanes));
   product.multiply(sums);

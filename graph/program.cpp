@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "graph/connections.hpp"
 #include "graph/operators.hpp"
+#include "graph/shapes.hpp"
 #include "graph/step.hpp"
 
 namespace attest::graph {
@@ -109,24 +110,28 @@ class Run {
         values_(model.values.size()),
         next_(model.nodes.size()) {}
 
-  // A tensor from outside, in the format that it is computed in.
-  void put(int value, const Array& given, const Precision::Formats& formats) {
-    const auto format = [&] { return formats[static_cast<std::size_t>(format_of(given.type))]; };
-    if (is_floating(given.type) && format() != format_of(given.type)) {
-      auto own = std::make_unique<Array>(given);
-      convert(*own, format(), static_cast<Place>(value));
-      hold(value, std::move(own));
-    } else {
+  // An input, in the format that it is computed in.
+  void put(int value, const Array& given) {
+    if (stays(given.type, precision_.inputs))
       values_[static_cast<std::size_t>(value)].read = &given;
-    }
+    else
+      hold(value, std::make_unique<Array>(converted(given, precision_.inputs, static_cast<Place>(value))));
   }
+  // A constant, which stays as it is stored until a node reads it.
+  void put(int value, const Stored& given) { values_[static_cast<std::size_t>(value)] = {nullptr, nullptr, &given}; }
 
   // Evaluates a node; `folded`: in float arithmetic to nearest, alike in all lanes. Throws Stopped.
   void step(const Node& node, std::size_t number, bool folded) {
     if (stop_ && stop_()) throw Stopped();
-    std::vector<const Array*> inputs;
-    for (const int value : std::span(node.inputs).first(node.own_inputs()))
-      inputs.push_back(value < 0 ? nullptr : values_[static_cast<std::size_t>(value)].read);
+    std::vector<Operand> inputs;
+    for (const int value : std::span(node.inputs).first(node.own_inputs())) {
+      const Stored* const stored = value < 0 ? nullptr : values_[static_cast<std::size_t>(value)].stored;
+      if (stored == nullptr)
+        inputs.emplace_back(value < 0 ? nullptr : values_[static_cast<std::size_t>(value)].read);
+      else
+        inputs.emplace_back(*stored, stays(stored->type, precision_.weights),
+                            [this, stored, value] { return widened(*stored, value); });
+    }
     const Arithmetic* const to_nearest[] = {nearest_.get()};
     Step step(node, number, model_.opset, folded ? std::span(to_nearest) : lanes_, precision_, most_,
               std::move(inputs));
@@ -143,35 +148,43 @@ class Run {
     const Node& node = model_.nodes[number];
     double terms = 1;
     if (node.op == "MatMul" || node.op == "Gemm") {
-      const auto& left = at(node.inputs.front()).shape;
+      const auto& left = shape(node.inputs.front());
       if (!left.empty()) terms = static_cast<double>(left.back());
     }
     if (node.op == "Conv" || node.op == "ConvInteger" || node.op == "ConvTranspose") {  // the weights of one map
-      const Array& weights = at(node.inputs[1]);
-      const Index maps = weights.shape[node.op == "ConvTranspose" ? 1 : 0];
-      terms = static_cast<double>(weights.size()) / static_cast<double>(std::max<Index>(maps, 1));
+      const auto& weights = shape(node.inputs[1]);
+      const Index maps = weights[node.op == "ConvTranspose" ? 1 : 0];
+      terms = static_cast<double>(volume(weights)) / static_cast<double>(std::max<Index>(maps, 1));
     }
     if (node.op == "Attention") {  // both products, of each row and key
-      const auto& k = at(node.inputs[1]).shape;
+      const auto& k = shape(node.inputs[1]);
       if (k.size() >= 2) terms = 2 * static_cast<double>(k[k.size() - 2]);
     }
     double work = 0;
     for (const int value : node.outputs)
-      if (value >= 0) work += terms * static_cast<double>(at(value).size());
+      if (value >= 0) work += terms * static_cast<double>(volume(shape(value)));
     return work;
   }
 
   void forget(int value) { values_[static_cast<std::size_t>(value)] = {}; }
-  [[nodiscard]] const Array& at(int value) const { return *values_[static_cast<std::size_t>(value)].read; }
+  [[nodiscard]] const std::vector<Index>& shape(int value) const {
+    const Held& held = values_[static_cast<std::size_t>(value)];
+    return held.stored == nullptr ? held.read->shape : held.stored->shape;
+  }
+  [[nodiscard]] Array at(int value) const {
+    const Held& held = values_[static_cast<std::size_t>(value)];
+    return held.stored == nullptr ? *held.read : widened(*held.stored, value);
+  }
 
  private:
   struct Held {
     const Array* read = nullptr;
     std::unique_ptr<Array> own;
+    const Stored* stored = nullptr;  // of a constant, in place of a tensor
   };
 
   std::vector<Array> evaluated(const Body& body, std::vector<Array> given, bool folded) {
-    for (const auto& [value, array] : body.constants) put(value, array, precision_.weights);
+    for (const auto& [value, array] : body.constants) put(value, array);
     for (std::size_t i = 0; i < given.size(); ++i)
       hold(body.inputs.at(i), std::make_unique<Array>(std::move(given[i])));
     for (const Node& node : body.nodes) step(node, next_++, folded);  // noise of its own each time
@@ -184,16 +197,29 @@ class Run {
     Held& held = values_[static_cast<std::size_t>(value)];
     held.own = std::move(array);
     held.read = held.own.get();
+    held.stored = nullptr;
   }
 
-  void convert(Array& x, Format format, Place place) const {
+  [[nodiscard]] static bool stays(Type type, const Precision::Formats& formats) {
+    return !is_floating(type) || formats[static_cast<std::size_t>(format_of(type))] == format_of(type);
+  }
+
+  [[nodiscard]] Array widened(const Stored& weights, int value) const {
+    const Array given = weights.array();
+    return stays(given.type, precision_.weights) ? given
+                                                 : converted(given, precision_.weights, static_cast<Place>(value));
+  }
+
+  // One lane for each arithmetic.
+  [[nodiscard]] Array converted(const Array& x, const Precision::Formats& formats, Place place) const {
+    const Format format = formats[static_cast<std::size_t>(format_of(x.type))];
     Array wide = zeros(x.type, x.shape, static_cast<Index>(lanes_.size()));
     for (std::size_t l = 0; l < lanes_.size(); ++l) {
       const auto lane = wide.lane(static_cast<Index>(l));
       std::copy(x.floats.begin(), x.floats.end(), lane.begin());
       lanes_[l]->convert(lane, format, place);
     }
-    x = std::move(wide);
+    return wide;
   }
 
   const Model& model_;
@@ -280,13 +306,13 @@ std::vector<Array> Program::run_exactly(const Feeds& feeds, Seen* seen) const {
 std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
                                 const Precision& precision, const std::function<bool()>& stop, Seen* seen) const {
   Run run(model_, lanes, precision, most_, stop);
-  for (const auto& [value, array] : model_.constants) run.put(value, array, precision.weights);
+  for (const auto& [value, array] : model_.constants) run.put(value, array);
   std::map<std::string, Index> symbols;
   for (const Input& input : model_.inputs) {
     const auto given = feeds.find(input.name);
     if (given == feeds.end()) throw usage_error(fmt::format("input '{}' is missing", input.name));
     check_feed(input, given->second, symbols);
-    run.put(input.value, given->second, precision.inputs);
+    run.put(input.value, given->second);
   }
   if (feeds.size() > model_.inputs.size())
     for (const auto& feed : feeds) {
@@ -303,7 +329,7 @@ std::vector<Array> Program::run(const Feeds& feeds, std::span<const Arithmetic* 
         const auto stated = value < 0 ? model_.stated.end() : model_.stated.find(value);
         if (stated == model_.stated.end() || !seen->contradiction.empty()) continue;
         seen->contradiction =
-            contradicted(model_.values[static_cast<std::size_t>(value)], stated->second, run.at(value).shape, symbols);
+            contradicted(model_.values[static_cast<std::size_t>(value)], stated->second, run.shape(value), symbols);
       }
     }
     for (const int value : model_.nodes[i].inputs)

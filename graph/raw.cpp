@@ -1,21 +1,12 @@
 #include "graph/raw.hpp"
 
-#include <bit>
 #include <cstring>
+#include <functional>
 
 #include "core/format.hpp"
 
 namespace attest::graph {
 namespace {
-
-// The little-endian number of type T at `from`.
-template <class T>
-T number_at(const char* from) noexcept {
-  T number;
-  std::memcpy(&number, from, sizeof number);
-  static_assert(std::endian::native == std::endian::little);
-  return number;
-}
 
 template <class T>
 void put(std::string& bytes, T number) {
@@ -31,43 +22,40 @@ std::size_t bytes_of(Type type) noexcept {
   return bytes[static_cast<int>(type)];
 }
 
+namespace {
+
+// Appends the elements of type T, each as `read` has it.
+template <class T, class To, class Read>
+void append(std::string_view raw, std::vector<To>& to, Read read) {
+  const std::size_t before = to.size(), count = raw.size() / sizeof(T);
+  to.resize(before + count);
+  for (std::size_t i = 0; i < count; ++i)
+    to[before + i] = static_cast<To>(read(number_at<T>(raw.data() + i * sizeof(T))));
+}
+
+}  // namespace
+
 void read_raw(std::string_view raw, Array& array) {
-  const std::size_t step = bytes_of(array.type), count = raw.size() / step;
-  if (is_floating(array.type))
-    array.floats.reserve(count);
-  else
-    array.integers.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const char* const at = raw.data() + i * step;
-    switch (array.type) {
-      case Type::f16:
-        array.floats.push_back(decode_f16(number_at<std::uint16_t>(at)));
-        break;
-      case Type::bf16:
-        array.floats.push_back(decode_bf16(number_at<std::uint16_t>(at)));
-        break;
-      case Type::f32:
-        array.floats.push_back(static_cast<double>(number_at<float>(at)));
-        break;
-      case Type::f64:
-        array.floats.push_back(number_at<double>(at));
-        break;
-      case Type::i32:
-        array.integers.push_back(number_at<std::int32_t>(at));
-        break;
-      case Type::i64:
-        array.integers.push_back(number_at<std::int64_t>(at));
-        break;
-      case Type::boolean:
-        array.integers.push_back(*at != 0);
-        break;
-      case Type::u8:
-        array.integers.push_back(number_at<std::uint8_t>(at));
-        break;
-      case Type::i8:
-        array.integers.push_back(number_at<std::int8_t>(at));
-        break;
-    }
+  constexpr std::identity same;
+  switch (array.type) {
+    case Type::f16:
+      return append<std::uint16_t>(raw, array.floats, decode_f16);
+    case Type::bf16:
+      return append<std::uint16_t>(raw, array.floats, decode_bf16);
+    case Type::f32:
+      return append<float>(raw, array.floats, same);
+    case Type::f64:
+      return append<double>(raw, array.floats, same);
+    case Type::i32:
+      return append<std::int32_t>(raw, array.integers, same);
+    case Type::i64:
+      return append<std::int64_t>(raw, array.integers, same);
+    case Type::boolean:
+      return append<std::uint8_t>(raw, array.integers, [](std::uint8_t v) { return v != 0; });
+    case Type::u8:
+      return append<std::uint8_t>(raw, array.integers, same);
+    case Type::i8:
+      return append<std::int8_t>(raw, array.integers, same);
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
+#include <bit>
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -7,6 +9,15 @@
 
 // Elements as files and runtimes have them: in their type's own format, little-endian, row-major.
 namespace attest::graph {
+
+// The little-endian number of type T at `from`.
+template <class T>
+T number_at(const char* from) noexcept {
+  T number;
+  std::memcpy(&number, from, sizeof number);
+  static_assert(std::endian::native == std::endian::little);
+  return number;
+}
 
 // Of one element.
 std::size_t bytes_of(Type type) noexcept;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "core/error.hpp"
@@ -81,9 +80,9 @@ StatedValue read_value(Wire wire) {
   return value;
 }
 
-StatedGraph read_graph(Wire wire, int depth);
+StatedGraph read_graph(Wire wire, const SharedBytes& owner, int depth);
 
-StatedNode read_node(Wire wire, std::size_t number, int depth) {
+StatedNode read_node(Wire wire, const SharedBytes& owner, std::size_t number, int depth) {
   const Wire whole = wire;
   StatedNode node;
   while (wire.next()) {
@@ -113,25 +112,25 @@ StatedNode read_node(Wire wire, std::size_t number, int depth) {
   while (wire.next(5, Kind::length_delimited)) {
     std::string name;
     const Wire message = wire.get_message();
-    auto attribute = read_attribute(message, where, name);
+    auto attribute = read_attribute(message, where, name, owner);
     for (Wire graph = message; std::holds_alternative<Unread>(attribute) && graph.next(6, Kind::length_delimited);)
-      node.bodies.insert_or_assign(name, read_graph(graph.get_message(), depth + 1));
+      node.bodies.insert_or_assign(name, read_graph(graph.get_message(), owner, depth + 1));
     node.node.attributes.insert_or_assign(std::move(name), std::move(attribute));
   }
   return node;
 }
 
-StatedGraph read_graph(Wire wire, int depth) {
+StatedGraph read_graph(Wire wire, const SharedBytes& owner, int depth) {
   if (depth > deepest) throw Fault{"its graphs lie too deep in each other"};
   StatedGraph graph;
   while (wire.next()) {
     switch (wire.tag_and_type()) {
       case bytes_field(1):
-        graph.nodes.push_back(read_node(wire.get_message(), graph.nodes.size(), depth));
+        graph.nodes.push_back(read_node(wire.get_message(), owner, graph.nodes.size(), depth));
         break;
       case bytes_field(5): {
         std::string name;
-        auto array = read_tensor(wire.get_message(), name);
+        auto array = read_tensor(wire.get_message(), name, owner);
         graph.constants.emplace_back(std::move(name), std::move(array));
         break;
       }
@@ -172,7 +171,7 @@ void read_opset(Wire wire, Index& opset) {
   if (domain.empty() || domain == "ai.onnx") opset = version;
 }
 
-StatedFunction read_function(Wire wire) {
+StatedFunction read_function(Wire wire, const SharedBytes& owner) {
   StatedFunction function;
   while (wire.next()) {
     switch (wire.tag_and_type()) {
@@ -186,7 +185,7 @@ StatedFunction read_function(Wire wire) {
         function.outputs.push_back(text(wire));
         break;
       case bytes_field(7):
-        function.nodes.push_back(read_node(wire.get_message(), function.nodes.size(), 0));
+        function.nodes.push_back(read_node(wire.get_message(), owner, function.nodes.size(), 0));
         break;
       case bytes_field(9):
         read_opset(wire.get_message(), function.opset);
@@ -196,7 +195,7 @@ StatedFunction read_function(Wire wire) {
         break;
       case bytes_field(11): {
         std::string name;
-        auto attribute = read_attribute(wire.get_message(), fmt::format("function '{}'", function.name), name);
+        auto attribute = read_attribute(wire.get_message(), fmt::format("function '{}'", function.name), name, owner);
         function.defaults.insert_or_assign(std::move(name), std::move(attribute));
         break;
       }
@@ -207,7 +206,8 @@ StatedFunction read_function(Wire wire) {
   return function;
 }
 
-Model read(Wire wire) {
+Model read(const SharedBytes& owner) {
+  Wire wire{protozero::data_view{owner->data(), owner->size()}};
   Index opset = 0;
   std::vector<StatedFunction> functions;
   Wire graph;
@@ -222,7 +222,7 @@ Model read(Wire wire) {
         read_opset(wire.get_message(), opset);
         break;
       case bytes_field(25):
-        functions.push_back(read_function(wire.get_message()));
+        functions.push_back(read_function(wire.get_message(), owner));
         break;
       default:
         wire.skip();
@@ -232,7 +232,7 @@ Model read(Wire wire) {
   if (opset < first_opset || opset > last_opset)
     throw Fault{fmt::format("its operators are those of version {}; attest knows {} to {} (onnx.version_converter)",
                             opset, first_opset, last_opset)};
-  StatedGraph stated = read_graph(graph, 0);
+  StatedGraph stated = read_graph(graph, owner, 0);
   for (const StatedFunction& one : functions)
     if (one.opset != 0 && one.opset != opset)
       throw Fault{
@@ -248,8 +248,12 @@ Model read(Wire wire) {
 }  // namespace
 
 Model read_model(std::string_view bytes, std::string_view name) {
+  return read_model(std::make_shared<const std::string>(bytes), name);
+}
+
+Model read_model(const std::shared_ptr<const std::string>& bytes, std::string_view name) {
   try {
-    return read(Wire{protozero::data_view{bytes.data(), bytes.size()}});
+    return read(bytes);
   } catch (const Fault& fault) {
     throw usage_error(fmt::format("{}: {}", name, fault.why));
   } catch (const protozero::exception& damage) {
@@ -262,9 +266,10 @@ Model load_model(const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(file, ignored))
     throw usage_error(fmt::format("{}: there is no such file", file.string()));
   std::ifstream stream(file, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  std::string bytes(std::filesystem::file_size(file), '\0');
+  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!stream) throw usage_error(fmt::format("{} cannot be read", file.string()));
-  return read_model(with_weights(std::move(bytes), file), file.string());
+  return read_model(std::make_shared<const std::string>(with_weights(std::move(bytes), file)), file.string());
 }
 
 }  // namespace attest::graph

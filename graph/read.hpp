@@ -1,5 +1,7 @@
 #pragma once
 #include <filesystem>
+#include <memory>
+#include <string>
 #include <string_view>
 
 #include "graph/model.hpp"
@@ -12,6 +14,8 @@ namespace attest::graph {
 // a circle, and for what attest does not read: tensors in files of their own (weights.hpp puts them inside), sparse ones, types other than those of Type,
 // sequences. A file may come from a stranger: what is taken of memory is in proportion to what the file holds, not to what it
 // states.
+// Its constants lie within the bytes, which they keep; a view is copied once.
+Model read_model(const std::shared_ptr<const std::string>& bytes, std::string_view name);
 Model read_model(std::string_view bytes, std::string_view name);
 
 // read_model of a regular file and of the weights beside it (weights.hpp). Throws Error(usage) also for a path that is none.

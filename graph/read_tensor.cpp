@@ -95,7 +95,7 @@ void read_typed(Wire wire, Array& array) {
 
 }  // namespace
 
-Array read_tensor(Wire wire, std::string& name) {
+Stored read_tensor(Wire wire, std::string& name, const SharedBytes& owner) {
   const Wire whole = wire;
   Array array;
   std::int64_t data_type = 0;
@@ -133,11 +133,9 @@ Array read_tensor(Wire wire, std::string& name) {
         " lies in a file of its own, and there is nothing beside the model here: store its numbers in the model "
         "(onnx.save without save_as_external_data)"};
   array.type = type_of(data_type, what);
-  if (is_raw)
-    read_raw(raw, array);
-  else
-    read_typed(whole, array);
-  const auto held = static_cast<Index>(array.floats.size() + array.integers.size());
+  if (!is_raw) read_typed(whole, array);
+  const auto held =
+      static_cast<Index>(is_raw ? raw.size() / bytes_of(array.type) : array.floats.size() + array.integers.size());
   Index stated = 1;
   for (const Index length : array.shape) {
     if (length < 0) throw Fault{fmt::format("{} has an axis of length {}", what, length)};
@@ -149,10 +147,10 @@ Array read_tensor(Wire wire, std::string& name) {
   const bool whole_numbers = !is_raw || raw.size() % bytes_of(array.type) == 0;
   if (stated != held || !whole_numbers)
     throw Fault{fmt::format("{} has the shape {} and {} numbers", what, shape_text(array.shape), held)};
-  return array;
+  return is_raw ? Stored(array.type, array.shape, raw, owner) : Stored(array);
 }
 
-Attribute read_attribute(Wire wire, std::string_view where, std::string& name) {
+Attribute read_attribute(Wire wire, std::string_view where, std::string& name, const SharedBytes& owner) {
   // ONNX's AttributeProto.AttributeType. Files from before it was stated leave it out: the field that is there says it.
   enum Form : std::int64_t {
     none = 0,
@@ -169,7 +167,7 @@ Attribute read_attribute(Wire wire, std::string_view where, std::string& name) {
   double f = 0;
   std::int64_t i = 0;
   std::string s;
-  Array t;
+  Stored t;
   std::vector<double> many_f;
   std::vector<std::int64_t> many_i;
   std::vector<std::string> many_s;
@@ -193,7 +191,7 @@ Attribute read_attribute(Wire wire, std::string_view where, std::string& name) {
         break;
       case bytes_field(5): {
         std::string inner;
-        t = read_tensor(wire.get_message(), inner);
+        t = read_tensor(wire.get_message(), inner, owner);
         holds(tensor);
         break;
       }

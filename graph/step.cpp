@@ -11,7 +11,7 @@
 namespace attest::graph {
 
 Step::Step(const Node& node, std::size_t number, Index opset, std::span<const Arithmetic* const> lanes,
-           const Precision& precision, Index most, std::vector<const Array*> inputs)
+           const Precision& precision, Index most, std::vector<Operand> inputs)
     : node_(node),
       number_(number),
       opset_(opset),
@@ -30,7 +30,19 @@ const Array& Step::in(std::size_t index) const {
   return *found;
 }
 
-const Array* Step::maybe(std::size_t index) const { return index < inputs_.size() ? inputs_[index] : nullptr; }
+const Array* Step::maybe(std::size_t index) const {
+  if (index >= inputs_.size()) return nullptr;
+  Operand& one = inputs_[index];
+  if (one.array == nullptr && one.weights != nullptr) one.array = &widened_.emplace_back(one.widened());
+  return one.array;
+}
+
+const Stored* Step::stored(std::size_t index) const { return index < inputs_.size() ? inputs_[index].stored : nullptr; }
+
+const std::vector<Index>& Step::shape(std::size_t index) const {
+  const bool of_weights = index < inputs_.size() && inputs_[index].weights != nullptr;
+  return of_weights ? inputs_[index].weights->shape : in(index).shape;
+}
 
 std::vector<Index> Step::numbers(std::size_t index) const {
   const Array& array = in(index);
@@ -117,7 +129,7 @@ void Step::spread(Array& x) const {
 Array Step::part(void (*evaluate)(Step&), std::vector<const Array*> inputs,
                  std::map<std::string, Attribute, std::less<>> attributes) {
   const Node node{node_.name, node_.op, "", {}, {0}, std::move(attributes), 0};
-  Step inner(node, number_, opset_, lanes_, precision_, most_, std::move(inputs));
+  Step inner(node, number_, opset_, lanes_, precision_, most_, {inputs.begin(), inputs.end()});
   inner.place_ = ++parts_ << 16;  // noise of its own
   inner.parts_ = parts_;
   evaluate(inner);

@@ -1,4 +1,5 @@
 #pragma once
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -13,13 +14,24 @@
 
 namespace attest::graph {
 
+// What a node reads: a tensor, or weights, which become one when they are asked for as such.
+struct Operand {
+  Operand(const Array* array) : array(array) {}  // nullptr for what is left out
+  Operand(const Stored& weights, bool as_they_are, std::function<Array()> widened)
+      : weights(&weights), stored(as_they_are ? &weights : nullptr), widened(std::move(widened)) {}
+  const Array* array = nullptr;
+  const Stored* weights = nullptr;
+  const Stored* stored = nullptr;  // `weights` where this run computes with them as they are
+  std::function<Array()> widened;
+};
+
 // The evaluation of one node in all lanes: what it reads, what it gives, and where numbers leave float64.
 class Step {
  public:
-  // `lanes`: one arithmetic for each lane; the first is the exact one, from which errors of sums are modelled. `inputs` has
-  // nullptr for what is left out. All must live as long as this. `most`: elements of a tensor, all lanes together.
+  // `lanes`: one arithmetic for each lane; the first is the exact one, from which errors of sums are modelled. All must
+  // live as long as this. `most`: elements of a tensor, all lanes together.
   Step(const Node& node, std::size_t number, Index opset, std::span<const Arithmetic* const> lanes,
-       const Precision& precision, Index most, std::vector<const Array*> inputs);
+       const Precision& precision, Index most, std::vector<Operand> inputs);
 
   std::vector<Array> outputs;
   // Evaluates a graph of the node on its inputs; set where there may be one.
@@ -33,6 +45,10 @@ class Step {
   }
   [[nodiscard]] const Array& in(std::size_t index) const;     // refuses where it is left out
   [[nodiscard]] const Array* maybe(std::size_t index) const;  // nullptr where it is left out
+  // Weights that are computed with as they are stored, of which no tensor need be made; nullptr for other inputs.
+  [[nodiscard]] const Stored* stored(std::size_t index) const;
+  // Refuses where it is left out, and makes no tensor.
+  [[nodiscard]] const std::vector<Index>& shape(std::size_t index) const;
   // The numbers of an integer input, which must be the same in all lanes: a shape, axes.
   [[nodiscard]] std::vector<Index> numbers(std::size_t index) const;
 
@@ -87,7 +103,8 @@ class Step {
   std::span<const Arithmetic* const> lanes_;
   const Precision& precision_;
   Index most_;
-  std::vector<const Array*> inputs_;
+  mutable std::vector<Operand> inputs_;
+  mutable std::deque<Array> widened_;
   Place place_ = 0;
   Place parts_ = 0;
 };

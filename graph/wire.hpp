@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <protozero/pbf_reader.hpp>
 #include <string>
 #include <string_view>
@@ -28,6 +29,9 @@ inline std::string_view view(Wire& wire) {
   return {bytes.data(), bytes.size()};
 }
 
+// A file's bytes, which all that is read of them keeps.
+using SharedBytes = std::shared_ptr<const std::string>;
+
 // The rest of the file's sentence: "model.onnx: " + why.
 struct Fault {
   std::string why;
@@ -40,10 +44,10 @@ int data_type(Type type) noexcept;
 // The type of such a number (type_numbered). Throws Fault with `what` where Type has none.
 Type type_of(std::int64_t data_type, std::string_view what);
 
-// A TensorProto, and its name. Throws Fault, or protozero::exception where the bytes are no message.
-Array read_tensor(Wire wire, std::string& name);
+// A TensorProto, and its name; `owner` keeps the bytes of the message. Throws Fault, or protozero::exception where the bytes are no message.
+Stored read_tensor(Wire wire, std::string& name, const SharedBytes& owner);
 
 // An AttributeProto of node `where`, and its name. Throws as read_tensor.
-Attribute read_attribute(Wire wire, std::string_view where, std::string& name);
+Attribute read_attribute(Wire wire, std::string_view where, std::string& name, const SharedBytes& owner);
 
 }  // namespace attest::graph

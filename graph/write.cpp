@@ -17,11 +17,11 @@ using Writer = protozero::pbf_writer;
 
 constexpr std::int64_t ir_version = 9;  // of the file's format: the first with all that is written here is older
 
-void write_array(Writer out, const Array& array, const std::string& name) {
+void write_array(Writer out, const Stored& array, const std::string& name) {
   out.add_packed_int64(1, array.shape.begin(), array.shape.end());
   out.add_int32(2, data_type(array.type));
   if (!name.empty()) out.add_string(8, name);
-  out.add_bytes(9, raw_bytes(array));
+  out.add_bytes(9, array.bytes().data(), array.bytes().size());
 }
 
 void write_body(Writer out, const Body& body, const std::vector<std::string>& values);
@@ -55,7 +55,7 @@ struct AttributeWriter {
     for (const std::string& one : values) out.add_bytes(9, one);
     out.add_enum(20, 8);
   }
-  void operator()(const Array& value) const {
+  void operator()(const Stored& value) const {
     write_array(Writer(out, 5), value, "");
     out.add_enum(20, 4);
   }

@@ -151,7 +151,7 @@ class Campaign {
   [[nodiscard]] nlohmann::ordered_json identity() const {
     nlohmann::ordered_json object{{"format", 1},
                                   {"kind", "model"},
-                                  {"model", hex64(model_.key)},
+                                  {"model", hex64(digest_of(*model_.file))},
                                   {"subjects", summary_.subjects},
                                   {"policy", summary_.policy},
                                   {"seed", summary_.seed}};
@@ -419,7 +419,7 @@ class Campaign {
 Entry entry_of(const Finding& finding, const Subject& subject, const Part& model, const CampaignOptions& options) {
   Entry entry;
   entry.model = std::filesystem::absolute(options.model);
-  entry.model_digest = hex64(model.key);
+  entry.model_digest = hex64(digest_of(*model.file));
   if (options.given.sets) {
     entry.inputs = std::filesystem::absolute(options.given.path);
     entry.inputs_digest = options.given.digest;

@@ -202,19 +202,19 @@ LawResult constants_as_inputs(const Asking& asking, const std::vector<Array>& wh
   for (auto constant = model.constants.begin(); constant != model.constants.end();) {
     const auto& [value, array] = *constant;
     const bool is_output = std::ranges::find(model.outputs, value, &graph::Output::value) != model.outputs.end();
-    if (!graph::is_floating(array.type) || array.floats.empty() || is_output) {
+    if (!graph::is_floating(array.type) || array.size() == 0 || is_output) {
       ++constant;
       continue;
     }
-    graph::Input input = graph::input_in_place_of(model, value, array);
-    for (std::size_t k = 0; k < input.shape.size(); ++k) input.shape[k].length = array.shape[k];
-    elements += array.floats.size();
-    feeds.emplace(input.name, array);
+    graph::Input input{model.values[static_cast<std::size_t>(value)], array.type, {}, value};
+    for (const Index length : array.shape) input.shape.push_back({length, {}});
+    elements += static_cast<std::size_t>(array.size());
+    if (elements > most_elements) return skipped("its weights are too many to be handed over at each run");
+    feeds.emplace(input.name, array.array());
     model.inputs.push_back(std::move(input));
     constant = model.constants.erase(constant);
   }
   if (elements == 0) return skipped("it has no constants of floats");
-  if (elements > most_elements) return skipped("its weights are too many to be handed over at each run");
   const Part other = part_of_model(model);
   Answer answer = asking.runtime.run(other, asking.build, feeds, asking.problem.room(), Freshness::kept);
   // What a runtime does not build is no wrong number.

@@ -36,7 +36,7 @@ class AskedPart {
     wanted.push_back(subgraph.output);
     for (const int value : wanted) {
       if (const auto constant = model.constants.find(value); constant != model.constants.end())
-        numbers_.emplace(value, constant->second);
+        numbers_.emplace(value, constant->second.array());
       else if (const auto input = std::ranges::find(model.inputs, value, &graph::Input::value);
                input != model.inputs.end())
         numbers_.emplace(value, feeds.at(input->name));
@@ -218,7 +218,7 @@ std::optional<NumbersOfValues> numbers_on_a_small_problem(const graph::Family& f
       NumbersOfValues numbers;
       for (const int value : wanted)
         if (const auto constant = model.constants.find(value); constant != model.constants.end())
-          numbers.insert(*constant);
+          numbers.emplace(value, constant->second.array());
       for (const graph::Input& input : model.inputs) numbers.emplace(input.value, feeds.at(input.name));
       for (std::size_t i = 0; i < outputs.size(); ++i)
         numbers.insert_or_assign(outputs[i].value, std::move(results[i]));

@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "core/digest.hpp"
 #include "core/error.hpp"
 #include "graph/cut.hpp"
 #include "graph/read.hpp"
@@ -84,7 +83,7 @@ class Station {
       result = worker_.load(graph::write_model(graph::with_fixed_lengths(model, shapes_of(model, feeds))),
                             {build.level, build.threads}, number);
     } else {
-      result = worker_.load(part.file, {build.level, build.threads}, number);
+      result = worker_.load(*part.file, {build.level, build.threads}, number);
     }
     if (result.status != CallStatus::done) return result;
     kept_.push_back({key, number});
@@ -159,21 +158,19 @@ class Workers final : public Runtime {
   std::map<std::string, std::string> notes_;                  // likewise
 };
 
-Part part(std::string bytes, std::unique_ptr<const graph::Program> program) {
-  Part part{std::move(bytes), 0, std::move(program)};
-  part.key = digest_of(part.file);
-  return part;
-}
-
 }  // namespace
 
 Part part_of_file(std::string bytes, std::string_view name) {
-  auto program = std::make_unique<graph::Program>(graph::read_model(bytes, name));
-  return part(std::move(bytes), std::move(program));
+  auto file = std::make_shared<const std::string>(std::move(bytes));
+  const std::uint64_t key = std::hash<std::string>()(*file);
+  auto program = std::make_unique<graph::Program>(graph::read_model(file, name));
+  return {std::move(file), key, std::move(program)};
 }
 
 Part part_of_model(const graph::Model& model) {
-  return part(graph::write_model(model), std::make_unique<graph::Program>(model));
+  auto file = std::make_shared<const std::string>(graph::write_model(model));
+  const std::uint64_t key = std::hash<std::string>()(*file);
+  return {std::move(file), key, std::make_unique<graph::Program>(model)};
 }
 
 std::string to_text(const Build& build) {

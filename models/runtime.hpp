@@ -14,8 +14,8 @@ namespace attest::models {
 
 // A graph that is asked: as attest evaluates it, and as the file that a runtime gets.
 struct Part {
-  std::string file;       // bytes
-  std::uint64_t key = 0;  // digest of these
+  std::shared_ptr<const std::string> file;  // bytes, in which the program's constants lie
+  std::uint64_t key = 0;                    // hash of these, in this process alone
   std::unique_ptr<const graph::Program> program;
 };
 // From the bytes of a file, and from a graph in memory. Throw Error(usage) as read_model, write_model and Program.

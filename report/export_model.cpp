@@ -63,7 +63,9 @@ struct AttributeText {
   }
   std::string operator()(const std::vector<double>& list) const { return of(list); }
   std::string operator()(const std::vector<std::string>& list) const { return of(list); }
-  std::string operator()(const Array& value) const { return fmt::format("numpy_helper.from_array({})", array(value)); }
+  std::string operator()(const graph::Stored& value) const {
+    return fmt::format("numpy_helper.from_array({})", array(value.array()));
+  }
   template <class Other>
   std::string operator()(const Other&) const {
     return "None";
@@ -143,7 +145,7 @@ std::string graph_code(const ExportedModel& exported) {
     outputs.push_back(
         fmt::format("h.make_tensor_value_info({}, {}, None)", in_quotes(output.name), onnx_type(*output.type)));
   for (const auto& [value, constant] : model.constants)
-    constants.push_back(fmt::format("numpy_helper.from_array({}, {})", array(constant),
+    constants.push_back(fmt::format("numpy_helper.from_array({}, {})", array(constant.array()),
                                     in_quotes(model.values[static_cast<std::size_t>(value)])));
   return fmt::format(
       "nodes = [{}]\ninputs = [{}]\noutputs = [{}]\nconstants = [{}]\n"

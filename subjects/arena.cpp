@@ -52,6 +52,16 @@ void Arena::grow(std::size_t size) {
   map(std::min(std::max({size, smallest, size_ + size_ / 2}), room_));
 }
 
+void Arena::write(std::string_view bytes) const {
+  for (off_t at = 0; !bytes.empty();) {
+    const ssize_t written = ::pwrite(file_, bytes.data(), bytes.size(), at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) throw failure("written");
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+    at += written;
+  }
+}
+
 void Arena::empty() noexcept {
   if (data_ != nullptr) ::madvise(data_, size_, MADV_REMOVE);
 }

@@ -80,13 +80,14 @@ CallResult RuntimeWorker::load(std::string_view bytes, const ModelBuild& build, 
       std::max(command_.limits.once, command_.limits.call);  // a compiler takes its time
   Arena& arena = connection_->arena();
   arena.grow(aligned(bytes.size() + 1));
-  std::memcpy(arena.data(), bytes.data(), bytes.size());
+  arena.write(bytes);
   const std::string request = fmt::format(
       R"({{"protocol":{},"message":"load","id":{},"subject":{},"timeout_ms":{},"arena_bytes":{},"model":{},"file":{{"offset":0,"bytes":{}}},"build":{},"threads":{}}})"
       "\n",
       protocol_version, trip_, json_word(info_.name), limit.count(), arena.size(), model, bytes.size(),
       json_word(build.build), build.threads);
   CallResult result = exchange(request, limit);
+  arena.empty();
   note_.clear();
   if (result.status == CallStatus::done)
     if (const json note = parse_foreign(connection_->line()).value("note", json()); note.is_string())

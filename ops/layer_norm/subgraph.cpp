@@ -247,8 +247,8 @@ class Search {
     if (const auto found = mean.attributes.find("axes"); found != mean.attributes.end()) {
       if (const auto* const list = std::get_if<std::vector<std::int64_t>>(&found->second))
         axes.assign(list->begin(), list->end());
-    } else if (const Array* const list = mean.inputs.size() < 2 ? nullptr : graph_.constant(mean.inputs[1])) {
-      axes.assign(list->integers.begin(), list->integers.end());
+    } else if (const auto* const list = mean.inputs.size() < 2 ? nullptr : graph_.constant(mean.inputs[1])) {
+      axes = list->array().integers;
     }
     return axes.empty() ? std::nullopt : std::optional(std::move(axes));
   }

@@ -192,7 +192,7 @@ class Search {
   // judged.
   [[nodiscard]] bool may_be_bias(int value) const {
     if (!graph_.is_constant(value)) return false;
-    const Array* const known = graph_.constant(value);
+    const auto* const known = graph_.constant(value);
     return known == nullptr || known->size() == 1 || known->shape.back() == known->size();
   }
 

@@ -191,28 +191,28 @@ TEST(Products, AreThoseOfPlainLoopsToTheBit) {
     return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y) || (std::isnan(x) && std::isnan(y));
   };
   for (const Index m : {1, 5, 6, 7, 13})
-    for (const Index k : {1, 3, 40})
-      for (const Index n : {1, 7, 8, 9, 33})
-        for (const bool squares : {false, true}) {
-          std::vector<double> a, b, out(static_cast<std::size_t>(m * n), -1), expected(out.size());
-          for (Index i = 0; i < m * k; ++i)
-            a.push_back(std::ldexp(normal(mix(static_cast<std::uint64_t>(i))), static_cast<int>(i % 30)));
-          for (Index i = 0; i < k * n; ++i) b.push_back(normal(mix(static_cast<std::uint64_t>(1000 + i))));
-          if (m > 5) a[static_cast<std::size_t>(4 * k)] = HUGE_VAL;
-          if (n > 8) b[static_cast<std::size_t>(n - 1)] = std::nan("");
-          multiply_matrices(a.data(), b.data(), out.data(), m, k, n, squares);
-          for (Index i = 0; i < m; ++i)
-            for (Index j = 0; j < n; ++j) {
-              double sum = 0;
-              for (Index p = 0; p < k; ++p) {
-                const double x = a[static_cast<std::size_t>(i * k + p)], y = b[static_cast<std::size_t>(p * n + j)];
-                sum += squares ? x * x * (y * y) : x * y;
-              }
-              const double got = out[static_cast<std::size_t>(i * n + j)];
-              ASSERT_TRUE(same(got, sum))
-                  << m << ' ' << k << ' ' << n << ' ' << i << ' ' << j << ' ' << got << ' ' << sum;
+    for (const Index k : {0, 1, 3, 40, 300})
+      for (const Index n : {1, 7, 8, 9, 33, 70}) {
+        std::vector<double> a, b, out(static_cast<std::size_t>(m * n), -1), squares(out.size(), -1);
+        for (Index i = 0; i < m * k; ++i)
+          a.push_back(std::ldexp(normal(mix(static_cast<std::uint64_t>(i))), static_cast<int>(i % 30)));
+        for (Index i = 0; i < k * n; ++i) b.push_back(normal(mix(static_cast<std::uint64_t>(1000 + i))));
+        if (m > 5 && k > 0) a[static_cast<std::size_t>(4 * k)] = HUGE_VAL;
+        if (n > 8 && k > 0) b[static_cast<std::size_t>(n - 1)] = std::nan("");
+        multiply_matrices(a.data(), b.data(), out.data(), m, k, n, squares.data());
+        for (Index i = 0; i < m; ++i)
+          for (Index j = 0; j < n; ++j) {
+            double sum = 0, sum_of_squares = 0;
+            for (Index p = 0; p < k; ++p) {
+              const double x = a[static_cast<std::size_t>(i * k + p)], y = b[static_cast<std::size_t>(p * n + j)];
+              sum += x * y;
+              sum_of_squares += x * x * (y * y);
             }
-        }
+            const auto at = static_cast<std::size_t>(i * n + j);
+            ASSERT_TRUE(same(out[at], sum)) << m << ' ' << k << ' ' << n << ' ' << i << ' ' << j << ' ' << out[at];
+            ASSERT_TRUE(same(squares[at], sum_of_squares)) << m << ' ' << k << ' ' << n << ' ' << i << ' ' << j;
+          }
+      }
 }
 
 }  // namespace

@@ -49,9 +49,9 @@ std::string asked(const std::filesystem::path& file) {
   const graph::Program program(graph::read_model(graph::write_model(graph::load_model(file)), file.string()));
   auto data = file;
   const graph::Model known = graph::load_model(data.replace_extension(".data.onnx"));
-  const auto value_of = [&known](const std::string& name) -> const Array& {
+  const auto value_of = [&known](const std::string& name) -> Array {
     for (const auto& [value, array] : known.constants)
-      if (known.values[static_cast<std::size_t>(value)] == name) return array;
+      if (known.values[static_cast<std::size_t>(value)] == name) return array.array();
     throw usage_error(fmt::format("nothing is known of '{}'", name));
   };
   graph::Feeds feeds;
@@ -61,7 +61,7 @@ std::string asked(const std::filesystem::path& file) {
   bool sees = false;
   for (std::size_t o = 0; o < spreads.size(); ++o) {
     const std::string& name = program.model().outputs[o].name;
-    const Array& expected = value_of(name);
+    const Array expected = value_of(name);
     if (const std::string why = difference(expected, spreads[o]); !why.empty())
       return fmt::format("wrong\t'{}' {}", name, why);
     sees = sees || expected.size() == 0 || !difference(disturbed(expected), spreads[o]).empty();

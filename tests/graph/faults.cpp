@@ -113,8 +113,9 @@ std::optional<Model> with_scale(const Model& model, const std::function<double(d
   if (named == edit.model.values.end()) return std::nullopt;
   const auto constant = edit.model.constants.find(static_cast<int>(named - edit.model.values.begin()));
   if (constant == edit.model.constants.end()) return std::nullopt;  // of a part without it
-  Array& scale = constant->second;
+  Array scale = constant->second.array();
   scale.floats[0] = round_to(format_of(scale.type), change(scale.floats[0]));
+  constant->second = scale;
   return edit.model;
 }
 

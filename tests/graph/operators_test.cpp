@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "graph/precision.hpp"
 #include "graph/program.hpp"
 #include "graph/read.hpp"
 #include "tests/graph/onnx_file.hpp"
@@ -228,6 +230,55 @@ TEST(Operators, FoldWhatFloatsMakeOfShapes) {
   EXPECT_EQ(shape_of(), std::vector<Index>{1});
   file.outputs = {"y", part};  // floats that are a result keep what is open of them
   EXPECT_EQ(shape_of(), std::vector<Index>{0});
+}
+
+// The outputs of products and a look-up with w, [300, 70] or turned, in the lanes of an ensemble; w as weights of the file, or as an input.
+std::vector<Array> with_weights_as(bool inputs, const std::string& op, const Array& w, const Precision& precision) {
+  File file;
+  Array x = zeros(w.type, {7, op == "turned" ? w.shape[1] : w.shape[0]});
+  for (std::size_t i = 0; i < x.floats.size(); ++i) x.floats[i] = static_cast<double>(i % 13) / 8 - 0.75;
+  file.inputs = {{"x", w.type, {7, "k"}}};
+  Feeds feeds{{"x", x}};
+  if (inputs) {
+    file.inputs.push_back({"w", w.type, {w.shape[0], w.shape[1]}});
+    feeds.emplace("w", w);
+  } else {
+    file.constant(w, "w");
+  }
+  if (op == "Gather")
+    file("Gather", {"w", file.constant(integers(Type::i64, {3}, {0, -1, 5}))}, {}, "y");
+  else if (op == "MatMul")
+    file("MatMul", {"x", "w"}, {}, "y");
+  else
+    file("Gemm", {"x", "w"}, {attr("transB", std::int64_t{op == "turned" ? 1 : 0})}, "y");
+  file.outputs = {"y"};
+  const auto truth = exact(), rounded = nearest(), random = member(3);
+  const Arithmetic* const lanes[] = {truth.get(), rounded.get(), random.get()};
+  return Program(read_model(file.bytes(), "m")).run(feeds, lanes, precision);
+}
+
+TEST(Weights, GiveWhatTheSameTensorGivesAsAnInput) {
+  for (const Type type : {Type::f16, Type::bf16, Type::f32, Type::f64})
+    for (const std::string op : {"MatMul", "Gemm", "turned", "Gather"}) {
+      Array w = zeros(type, {300, 70});
+      for (std::size_t i = 0; i < w.floats.size(); ++i) w.floats[i] = static_cast<double>(i * 37 % 251) / 64 - 2;
+      const auto as_inputs = with_weights_as(true, op, w, {}), stored = with_weights_as(false, op, w, {});
+      EXPECT_EQ(stored[0].shape, as_inputs[0].shape) << op;
+      EXPECT_EQ(stored[0].floats, as_inputs[0].floats) << op << name(type);
+      w.floats[5 * 70 + 1] += 1;
+      EXPECT_NE(with_weights_as(false, op, w, {})[0].floats, as_inputs[0].floats) << op << name(type);
+    }
+}
+
+// Where weights are computed with in another format they are rounded to it, each member in its own way.
+TEST(Weights, AreRoundedWhereTheyRunInAnotherFormat) {
+  Array w = zeros(Type::f32, {40, 9});
+  for (std::size_t i = 0; i < w.floats.size(); ++i) w.floats[i] = 1 + static_cast<double>(i) * 0x1p-20;
+  const auto run = with_weights_as(false, "MatMul", w, precision_from_text("run=bf16"));
+  const auto literal = with_weights_as(false, "MatMul", w, {});
+  ASSERT_EQ(run[0].lanes, 3);
+  EXPECT_TRUE(std::ranges::equal(run[0].lane(0), literal[0].lane(0)));
+  EXPECT_FALSE(std::ranges::equal(run[0].lane(1), literal[0].lane(1)));
 }
 
 TEST(Program, ChecksWhatIsFed) {

@@ -62,8 +62,8 @@ class Weights : public ::testing::Test {
 
 TEST_F(Weights, AreReadFromFilesBesideTheModel) {
   const Model model = read();
-  EXPECT_EQ(model.constants.at(0).floats, w.floats);
-  EXPECT_EQ(std::get<Array>(model.nodes[0].attributes.at("value")).floats, c.floats);
+  EXPECT_EQ(model.constants.at(0).array().floats, w.floats);
+  EXPECT_EQ(std::get<Stored>(model.nodes[0].attributes.at("value")).array().floats, c.floats);
   // A file without any stays byte by byte.
   File plain = file;
   plain.outside.clear();

@@ -174,7 +174,7 @@ TEST_F(Campaigns, FindWhatTheHistoryOfAPartShows) {
   };
   auto runtime = std::make_unique<Planted>();
   runtime->after = stale(is_part);
-  engine::write_file(model_file, part.file);
+  engine::write_file(model_file, *part.file);
   options.corpus = folder.path() / "corpus";
   const Summary summary = run(std::move(runtime), 160);
   ASSERT_GE(summary.findings.size(), 1u);
@@ -382,7 +382,7 @@ class Pinned : public Campaigns {
   // The one finding of a runtime that leaves a Relu out, stored.
   Finding found(const graph::test::File& f) {
     part = part_of_model(graph::read_model(f.bytes(), "m"));
-    engine::write_file(model_file, part.file);
+    engine::write_file(model_file, *part.file);
     options.corpus = folder.path() / "corpus";
     const Summary summary = run(without_relu(), 200);
     EXPECT_GT(summary.skipped.size(), 0u);
@@ -539,7 +539,7 @@ TEST_F(Campaigns, CountWhatWasSlowOnce) {
 class Replays : public Campaigns {
  protected:
   std::filesystem::path stored() {
-    engine::write_file(model_file, part.file);
+    engine::write_file(model_file, *part.file);
     options.corpus = folder.path() / "corpus";
     return run(planting("batch-leak"), 6).findings.at(0).reproducer;
   }
@@ -562,7 +562,7 @@ TEST_F(Replays, GiveWhatEntriesExpect) {
   EXPECT_EQ(replayed(file, "batch-leak", true).outcome, Outcome::unexpected);
   const Entry entry = read_entry(file);
   EXPECT_EQ(entry.model, std::filesystem::weakly_canonical(model_file));
-  EXPECT_EQ(entry.model_digest, hex64(digest_of(part.file)));
+  EXPECT_EQ(entry.model_digest, hex64(digest_of(*part.file)));
   EXPECT_EQ(entry.law, "spread");
   EXPECT_FALSE(entry.tensor.empty());
 }
@@ -570,7 +570,7 @@ TEST_F(Replays, GiveWhatEntriesExpect) {
 TEST_F(Replays, KnowTheModelByItsContents) {
   const auto file = stored();
   engine::write_file(model_file,
-                     graph::test::model("norm").values.empty() ? "" : part_of_model(graph::test::model("norm")).file);
+                     graph::test::model("norm").values.empty() ? "" : *part_of_model(graph::test::model("norm")).file);
   const Replayed other = replayed(file, "batch-leak");
   EXPECT_EQ(other.outcome, Outcome::not_run);
   EXPECT_NE(other.sentence.find("have changed"), std::string::npos) << other.sentence;

@@ -67,7 +67,7 @@ inline graph::Model stored_at_times(const graph::Model& from, std::uint64_t seed
     }
     model.inputs.push_back(std::move(input));
   }
-  for (const auto& [constant, array] : from.constants) model.constants.emplace(constant, widened(array));
+  for (const auto& [constant, array] : from.constants) model.constants.emplace(constant, widened(array.array()));
   const std::int64_t own = narrow == Type::bf16 ? bf16 : f16;
   // Shapes are no results that are rounded.
   std::vector<bool> whole(from.values.size(), false);
@@ -77,12 +77,13 @@ inline graph::Model stored_at_times(const graph::Model& from, std::uint64_t seed
   for (std::size_t n = 0; n < from.nodes.size(); ++n) {
     graph::Node node = from.nodes[n];
     for (auto& [name, attribute] : node.attributes)
-      if (auto* const array = std::get_if<Array>(&attribute)) *array = widened(*array);
+      if (auto* const array = std::get_if<graph::Stored>(&attribute)) *array = widened(array->array());
     if (node.op == "Cast" && graph::integer_of(node, "to", 0) == own) node.attributes.at("to") = f32;
     bool all_whole = !node.inputs.empty();
     for (const int one : node.inputs) all_whole = all_whole && one >= 0 && whole[static_cast<std::size_t>(one)];
     if (const auto given = node.attributes.find("value"); node.op == "Constant" && given != node.attributes.end())
-      if (const auto* const array = std::get_if<Array>(&given->second)) all_whole = !graph::is_floating(array->type);
+      if (const auto* const array = std::get_if<graph::Stored>(&given->second))
+        all_whole = !graph::is_floating(array->type);
     if (all_whole || node.op == "Shape")
       for (const int one : node.outputs) mark(one);
     const bool is_float =

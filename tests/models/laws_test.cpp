@@ -281,8 +281,7 @@ std::vector<std::string> changed_tensors(const graph::Model& model, const graph:
       const int a = node.inputs[i], b = other->second->inputs[i];
       same = name_in(model, a) == name_in(planted, b);
       if (same && a >= 0 && model.constants.contains(a))
-        same = planted.constants.contains(b) && model.constants.at(a).floats == planted.constants.at(b).floats &&
-               model.constants.at(a).integers == planted.constants.at(b).integers;
+        same = planted.constants.contains(b) && model.constants.at(a).bytes() == planted.constants.at(b).bytes();
     }
     if (!same) changed.push_back(name_in(model, node.outputs.front()));
   }
