@@ -109,7 +109,8 @@ class Row : public RowNumbers {
     int count;
     bool coarse;
     double weight_sum, lost;  // largest_sum(), and growth() of the loss of values
-    double each, all;         // the largest weight that meets a value; the largest sum of them, or infinity: `each` alone
+    double each;              // the largest weight that meets a value
+    double all;               // the largest sum of these weights; infinity where `each` alone bounds it
   };
   std::optional<OfColumns> of_columns;
 
