@@ -145,7 +145,7 @@ std::vector<Option> campaign_options() {
       {"seed-fd", "FD", "reads the seed from this open file, so that the subject cannot see it"},
       {"cases", "N", "problems to draw"},
       {"time", "DURATION", "30s, 5m, 2h"},
-      {"jobs", "N", "threads, each with its own instance of the subject (all cores)"},
+      {"jobs", "N", "threads, each with its own instance of the subject (all cores; on a device six)"},
       {"repeat", "R",
        "keep each plan (shape, strides, options, forms) for R problems (what the subject's plan_ms pays for)"},
       {"shard", "I/N|N", "every N-th problem, starting with the I-th; N alone: which one the scheduler says"},
@@ -228,8 +228,9 @@ void read_operation(const Settings& settings, const SubjectInfo& info, engine::C
   if (options.op == nullptr) read_in_words_of(ops::first_op(info), settings, options);
 }
 
-void read_repeat(const Settings& settings, const SubjectInfo& info, const SubjectInfo* peer,
-                 engine::CampaignOptions& options) {
+void read_pace(const Settings& settings, const SubjectInfo& info, const SubjectInfo* peer,
+               engine::CampaignOptions& options) {
+  if (!settings.text("jobs")) options.jobs = engine::usual_jobs(info, options.jobs);
   options.repeat = settings.integer("repeat", 1, 1'000'000).value_or(engine::usual_repeat(info, peer));
 }
 

@@ -44,9 +44,9 @@ std::filesystem::path campaign_folder(const Settings& settings, bool open_ended,
 // unless told, goes on after failures, and has a folder, of `folder_name` below attest-out.
 void read_campaign(const Settings& settings, bool open_ended, const std::string& folder_name,
                    engine::CampaignOptions& options);
-// What --repeat says, or the subjects that are open by now; `peer`: of two subjects the second.
-void read_repeat(const Settings& settings, const SubjectInfo& info, const SubjectInfo* peer,
-                 engine::CampaignOptions& options);
+// What --repeat and --jobs say, or the subjects that are open by now; `peer`: of two subjects the second.
+void read_pace(const Settings& settings, const SubjectInfo& info, const SubjectInfo* peer,
+               engine::CampaignOptions& options);
 // The operation under test, if no option said it, and what is said in its words; the subject is open by now.
 void read_operation(const Settings& settings, const SubjectInfo& info, engine::CampaignOptions& options);
 // As read_campaign(), of a single problem. Throws Error(usage) for an option of random problems.

@@ -63,7 +63,7 @@ int compare(const Settings& settings, const std::string& a, const std::string& b
   read_operation(settings, first->info(), options);
   const engine::Compared both = engine::compared(*options.op, std::move(first), std::move(second), options.policy);
   if (problem) return run_problem(*problem, options, *both.a, *both.b, outputs);
-  read_repeat(settings, both.a->info(), &both.b->info(), options);
+  read_pace(settings, both.a->info(), &both.b->info(), options);
   options.interrupt = end_on_interrupt();
   const auto observer = outputs.observer();
   const engine::Summary summary = engine::run_campaign(*both.a, both.b.get(), options, *observer);

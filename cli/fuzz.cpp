@@ -83,7 +83,7 @@ int run_verb(const Settings& settings, const std::string& verb, const std::strin
   options.subject_file = origin.file;
   options.subject_name = origin.function;
   if (problem) return run_problem(*problem, options, *subject, *peer, outputs);
-  read_repeat(settings, subject->info(), nullptr, options);
+  read_pace(settings, subject->info(), nullptr, options);
   options.interrupt = end_on_interrupt();
   const auto observer = outputs.observer();
   const engine::Summary summary = engine::run_campaign(*subject, peer.get(), options, *observer);

@@ -32,6 +32,7 @@
 #include "engine/effective.hpp"
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
+#include "engine/holders.hpp"
 #include "engine/inquiry.hpp"
 #include "engine/instance.hpp"
 #include "engine/quiet.hpp"
@@ -607,6 +608,8 @@ class Campaign {
     summary_.silent =
         fmt::format("no call returned from case {} on, nor does a fresh instance return for the smallest problem: {}",
                     silence_.first(), silence_.reason());
+    if (const std::string holders = info_.device.empty() ? "" : holders_of_gpus(); !holders.empty())
+      summary_.silent += "; GPUs are held by the processes " + holders;
     is_lost_ = silence_.follows_an_answer();  // a failure that follows none may be shrunk
     if (is_lost_) {
       table_.forget_from(silence_.first());

@@ -73,13 +73,20 @@ std::uint64_t Shard::next(std::uint64_t number, std::uint64_t repeat) const noex
 
 std::uint64_t usual_repeat(const SubjectInfo& info, const SubjectInfo* peer) noexcept {
   // Problems of one plan are alike: a planted fault is found after 1 + 0.18 (r - 1) times as many of them (docs/cli.md,
-  // "Plans"). At two plans for r problems, the call's own and that of a law, each of which takes 30 ms beside, time to
-  // find is least at r^2 = (1 - 0.18) / 0.18 * 2 plan_ms / 30.
-  constexpr double problems_by_plan_ms = 0.3;
-  constexpr int most_octaves = 5;
+  // "Plans"). At two plans for r problems, the call's own and that of a law, each of which takes 6 ms beside, time to
+  // find is least at r^2 = (1 - 0.18) / 0.18 * 2 plan_ms / 6.
+  constexpr double problems_by_plan_ms = 1.5;
+  constexpr int most_octaves = 7;
   const double plan_ms = std::max(info.plan_ms, peer ? peer->plan_ms : 0);
   const double octaves = std::log2(std::max(1.0, problems_by_plan_ms * plan_ms)) / 2;
   return std::uint64_t{1} << std::clamp(static_cast<int>(std::lround(octaves)), 0, most_octaves);
+}
+
+int usual_jobs(const SubjectInfo& info, int cores) noexcept {
+  // A device serves processes in turn, and each call waits for a turn: on an H200 six ask as much as it gives, sixteen get less done
+  // (docs/cli.md, "Jobs on one device"). Plans are the processors' work.
+  constexpr int turns = 6;
+  return info.device.empty() || info.plan_ms > 0 ? cores : std::min(cores, turns);
 }
 
 Contract contract_for_problem(const SubjectInfo& info, const std::optional<Policy>& policy, const Problem& problem) {

@@ -18,8 +18,11 @@ struct Shard {
 };
 
 // For how many cases a plan is kept where nobody says: the power of two nearest to what finds most in a time, for what
-// the subject spends on plans; 1 if that is little, 32 at most. `peer`: of two subjects the second.
+// the subject spends on plans; 1 if that is little, 128 at most. `peer`: of two subjects the second.
 std::uint64_t usual_repeat(const SubjectInfo& info, const SubjectInfo* peer = nullptr) noexcept;
+
+// How many jobs there are where nobody says: one for each of `cores`, but no more than a device has turns for.
+int usual_jobs(const SubjectInfo& info, int cores) noexcept;
 
 // The contract a problem is judged by: the subject's for the problem's dtype, with `policy` in place of its own if
 // given.

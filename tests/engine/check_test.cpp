@@ -255,14 +255,24 @@ TEST(UsualRepeat, FollowsFromWhatAPlanCosts) {
     before = usual_repeat(info);
   }
   EXPECT_GT(before, 1u);
-  EXPECT_EQ(before, 32u);
+  EXPECT_EQ(before, 128u);
   info.plan_ms = 500;
-  EXPECT_EQ(usual_repeat(info), 16u);
-  info.plan_ms = 2;
+  EXPECT_EQ(usual_repeat(info), 32u);
+  info.plan_ms = 1;
   EXPECT_EQ(usual_repeat(info), 1u);
   info.plan_ms = 1e6;
   const SubjectInfo plain;
   EXPECT_EQ(usual_repeat(plain, &info), before);
+}
+
+TEST(UsualJobs, AreNoMoreThanADeviceHasTurnsFor) {
+  SubjectInfo info;
+  EXPECT_EQ(usual_jobs(info, 16), 16);
+  info.device = "cuda:0";
+  EXPECT_EQ(usual_jobs(info, 16), 6);
+  EXPECT_EQ(usual_jobs(info, 2), 2);
+  info.plan_ms = 70;
+  EXPECT_EQ(usual_jobs(info, 16), 16);
 }
 
 TEST(LawChoices, AGlobWithoutAMatchIsAUsageError) {

@@ -70,6 +70,19 @@ class Device(unittest.TestCase):
                             self.assertFalse(np.isnan(c.lse).any())
                             self.assertTrue((memory[:c.q.ctypes.data - memory.ctypes.data] == POISON).all())
 
+    def test_memory_stays_from_call_to_call_and_grows(self):
+        for device in DEVICES:
+            moved = declared(attention, device=device)
+            rooms = []
+            for lk in (3, 1 << 17, 3, 1 << 17, 5):
+                c = call(lk=lk, d=3)
+                in_an_arena(c, 1)
+                moved.attention(c)
+                self.assertFalse(far(c))
+                rooms.append(moved.arrays.room)
+            self.assertIsNot(rooms[0], rooms[1])
+            self.assertEqual(rooms[1:], [rooms[1]] * 4)
+
     def test_strides_and_addresses_are_those_of_the_call(self):
         seen = {}
 

@@ -4,9 +4,11 @@ Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where jax is n
 """
 
 import contextlib
+import os
 import sys
 import unittest
 from pathlib import Path
+from unittest.mock import patch
 
 from need_package import need
 
@@ -24,6 +26,31 @@ from attest.adapters.jax import SUBJECTS
 from attention_calls import BOTTOM_RIGHT, call, empty_calls, far, open_keys, reference, values
 
 LENGTHS = np.array([1, 3], np.int32)
+
+
+class Plans(unittest.TestCase):
+    @patch("attest.adapters._jax_sdpa._KEPT_PLANS", 3)
+    def test_a_plan_is_kept_until_there_are_too_many(self):
+        subject = SUBJECTS["sdpa"]()
+        kept = lambda lk: subject.attention(call(lk=lk)) or subject.compiled._cache_size()
+        jax.clear_caches()
+        subject.plans.clear()
+        one = kept(2)
+        self.assertEqual([kept(2) for _ in range(200)], [one] * 200)
+        self.assertEqual([kept(lk) for lk in (3, 4, 2, 3)], [2 * one, 3 * one, 3 * one, 3 * one])
+        self.assertEqual(kept(5), one)
+
+
+class OnCuda(unittest.TestCase):
+    def test_where_there_is_no_device_it_is_said_at_the_start(self):
+        if any(device.platform == "gpu" for device in jax.devices()):
+            self.skipTest("there is one")
+        asked = os.environ["JAX_PLATFORMS"]
+        from attest.adapters import jax_cuda
+        os.environ["JAX_PLATFORMS"] = asked
+        for name, subject in jax_cuda.SUBJECTS.items():
+            with self.subTest(name), self.assertRaisesRegex(RuntimeError, "finds no device 'cuda' here"):
+                subject()
 
 
 class Agreement(Adapters, unittest.TestCase):

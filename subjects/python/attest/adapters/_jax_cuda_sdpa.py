@@ -8,6 +8,8 @@ Nothing else is said on precision: sums are read as those of tensor cores that h
 read as on the CPU.
 """
 
+import jax
+
 from attest import Unsupported
 
 from ._jax_explicit import Explicit
@@ -31,6 +33,16 @@ class OnCuda:
     adapter = "jax-cuda"
     times = {"plan_ms": 1500, "warm_up_ms": 5000}
     contract = Jax.contract | {"policy": {"f32": "f32,operand=tf32"}, "mma": "ampere", "exp2": True}
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        try:
+            jax.devices("cuda")
+        except Exception as error:  # JAX raises several types, of which one says nothing
+            raise RuntimeError(f"jax {jax.__version__} finds no device 'cuda' here") from error
+
+    def describe(self):
+        return {**super().describe(), "device": "cuda"}
 
 
 class CudaSdpa(OnCuda, Sdpa):

@@ -30,7 +30,7 @@ from ._forms import drawn, may_be_empty
 from ._masks import added_to, keep_of, narrowed, open_keys, shaped, starts_top_left, windowed
 
 _STATIC = ("scale", "is_causal", "local_window_size", "implementation", "return_residual")
-_KEPT_CALLS = 200  # XLA compiles each shape anew, and keeps megabytes of it
+_KEPT_PLANS = 64  # XLA compiles each shape anew, and keeps megabytes of it
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
 _DOCSTRING = "docstring of jax.nn.dot_product_attention"
@@ -95,20 +95,26 @@ class Jax(ArraySdpa):
     # XLA computes with subnormals taken for zero, and nothing promises otherwise.
     contract = ArraySdpa.contract | {"flush_to_zero": True, "exp2": False}
     static = ()
-    calls = 0
+    plans = set()  # of all of these subjects, since they were last forgotten
 
     def __init__(self, name, **pinned):
         super().__init__(name, **pinned)
         self.compiled = jax.jit(self.function, static_argnames=self.static)
 
     def run(self, asked, said):
-        Jax.calls += 1
-        if Jax.calls % _KEPT_CALLS == 0:
-            jax.clear_caches()
+        self.keep(self.name, said["compiled"], wide(asked, said), *asked.options.items(),
+                  *((name, argument.dtype, argument.array.shape) for name, argument in asked.arguments.items()))
         function = self.compiled if said["compiled"] == "jit" else self.function
         with jax.enable_x64(True) if wide(asked, said) else nullcontext():
             arguments = {name: tensor(argument) for name, argument in asked.arguments.items()}
             return jax.block_until_ready(function(**arguments, **asked.options))
+
+    def keep(self, *plan):
+        """Forgets the plans that are kept where one more would be too many."""
+        if plan not in Jax.plans and len(Jax.plans) == _KEPT_PLANS:
+            jax.clear_caches()
+            Jax.plans.clear()
+        Jax.plans.add(plan)
 
     def array(self, output):
         return np.asarray(output)
