@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from array_adapters import Adapters
-from attest import Unsupported
+from attest import Refused, Unsupported
 from attest.adapters.jax import SUBJECTS
 from attention_calls import BOTTOM_RIGHT, call, empty_calls, far, open_keys, reference, values
 
@@ -39,6 +39,41 @@ class Plans(unittest.TestCase):
         self.assertEqual([kept(2) for _ in range(200)], [one] * 200)
         self.assertEqual([kept(lk) for lk in (3, 4, 2, 3)], [2 * one, 3 * one, 3 * one, 3 * one])
         self.assertEqual(kept(5), one)
+
+
+    def test_what_does_not_compile_is_compiled_once(self):
+        subject = SUBJECTS["sdpa"]()
+        compiled = []
+
+        def refuses(query, key, value, **options):
+            compiled.append(query.shape)
+            raise ValueError("no such shape" if query.shape[1] == 3 else "")
+
+        subject.function, subject.compiled = None, jax.jit(refuses, static_argnames=subject.static)
+        for lq in (3, 3, 4, 3):
+            with self.assertRaisesRegex(Refused, "no such shape" if lq == 3 else "no reason given"):
+                subject.attention(call(lq=lq))
+        self.assertEqual([shape[1] for shape in compiled], [3, 3, 4, 4])
+
+    def test_an_error_of_one_call_is_not_that_of_its_plan(self):
+        subject = SUBJECTS["sdpa"]()
+        compiled, calls = subject.compiled, []
+
+        class Fails:
+            lower = compiled.lower
+
+            def __call__(self, **arguments):
+                calls.append(arguments)
+                if len(calls) == 1:
+                    raise RuntimeError("out of memory")
+                return compiled(**arguments)
+
+        subject.compiled = Fails()
+        c = call(lq=5)
+        with self.assertRaisesRegex(Refused, "out of memory"):
+            subject.attention(c)
+        subject.attention(c)
+        self.assertFalse(far(c))
 
 
 class OnCuda(unittest.TestCase):

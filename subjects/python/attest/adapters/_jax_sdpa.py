@@ -95,26 +95,41 @@ class Jax(ArraySdpa):
     # XLA computes with subnormals taken for zero, and nothing promises otherwise.
     contract = ArraySdpa.contract | {"flush_to_zero": True, "exp2": False}
     static = ()
-    plans = set()  # of all of these subjects, since they were last forgotten
+    plans = {}  # of all of these subjects, since they were last forgotten: what compiling raised, or None
 
     def __init__(self, name, **pinned):
         super().__init__(name, **pinned)
         self.compiled = jax.jit(self.function, static_argnames=self.static)
 
     def run(self, asked, said):
-        self.keep(self.name, said["compiled"], wide(asked, said), *asked.options.items(),
-                  *((name, argument.dtype, argument.array.shape) for name, argument in asked.arguments.items()))
-        function = self.compiled if said["compiled"] == "jit" else self.function
+        jit = said["compiled"] == "jit"
+        plan = (self.name, jit, wide(asked, said), *asked.options.items(),
+                *((name, argument.dtype, argument.array.shape) for name, argument in asked.arguments.items()))
+        self.keep(plan)
+        if error := Jax.plans[plan]:
+            raise error.with_traceback(None)
         with jax.enable_x64(True) if wide(asked, said) else nullcontext():
             arguments = {name: tensor(argument) for name, argument in asked.arguments.items()}
-            return jax.block_until_ready(function(**arguments, **asked.options))
+            try:
+                return jax.block_until_ready((self.compiled if jit else self.function)(**arguments, **asked.options))
+            except Exception:
+                Jax.plans[plan] = self.compile_error(arguments, asked.options) if jit else None
+                raise
 
-    def keep(self, *plan):
+    def keep(self, plan):
         """Forgets the plans that are kept where one more would be too many."""
         if plan not in Jax.plans and len(Jax.plans) == _KEPT_PLANS:
             jax.clear_caches()
             Jax.plans.clear()
-        Jax.plans.add(plan)
+        Jax.plans.setdefault(plan)
+
+    def compile_error(self, arguments, options):
+        """What compiling such a call raises, whatever its numbers; XLA, which keeps what compiles, would try again each time."""
+        try:
+            self.compiled.lower(**arguments, **options).compile()
+        except Exception as error:  # of many types
+            return error
+        return None
 
     def array(self, output):
         return np.asarray(output)

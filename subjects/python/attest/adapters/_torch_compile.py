@@ -5,6 +5,7 @@ default of dynamic is one or the other of the two values there, by the calls bef
 does not hang on the calls before it.
 """
 
+import os
 from functools import lru_cache
 
 import torch
@@ -14,6 +15,8 @@ from attest import Refused
 from ._torch_call import ask
 
 TIMES = {"plan_ms": 8000}
+# Each job compiles for itself, beside the others, and needs no pool of as many processes as there are cores.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 SHAPES = {"static": False, "dynamic": True}
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
