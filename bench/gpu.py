@@ -3,8 +3,8 @@
     gpu.py ATTEST [SECONDS]     ATTEST_PYTHON names a Python with torch and jax for CUDA; 10 seconds each if left out
 
 A loop by hand draws a shape and numbers, has them answered by PyTorch's math backend on the GPU, and compares with attention in NumPy in
-float64 within a tolerance: one call a problem, without masks, layouts, guards and laws, for which a campaign makes three. Of six jobs there are
-six loops in processes of their own.
+float64 within a tolerance: one call a problem, without masks, layouts, guards and laws. Of six jobs there are six loops in processes of
+their own.
 """
 import json
 import os
