@@ -128,7 +128,8 @@ class Jax(ArraySdpa):
         try:
             self.compiled.lower(**arguments, **options).compile()
         except Exception as error:  # of many types
-            return error
+            error.__context__ = None  # which holds the arrays of the call, as its traceback does
+            return error.with_traceback(None)
         return None
 
     def array(self, output):
