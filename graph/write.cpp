@@ -24,12 +24,13 @@ void write_array(Writer out, const Stored& array, const std::string& name) {
   out.add_bytes(9, array.bytes().data(), array.bytes().size());
 }
 
-void write_body(Writer out, const Body& body, const std::vector<std::string>& values);
+void write_body(Writer out, const Body& body, const std::vector<std::string>& values, bool loops);
 
 // Each alternative of an attribute, and the number of its AttributeProto.AttributeType.
 struct AttributeWriter {
   Writer& out;
   const std::vector<std::string>& values;
+  bool loops = false;  // the node is a Loop
 
   void operator()(std::int64_t value) const {
     out.add_int64(3, value);
@@ -66,7 +67,7 @@ struct AttributeWriter {
     throw usage_error(fmt::format("the attribute '{}' of a function cannot be written", value.name));
   }
   void operator()(const std::shared_ptr<const Body>& value) const {
-    write_body(Writer(out, 6), *value, values);
+    write_body(Writer(out, 6), *value, values, loops);
     out.add_enum(20, 5);
   }
 };
@@ -84,21 +85,29 @@ void write_node(Writer out, const Node& node, const std::vector<std::string>& va
   for (const auto& [name, value] : node.attributes) {
     Writer attribute(out, 5);
     attribute.add_string(1, name);
-    std::visit(AttributeWriter{attribute, values}, value);
+    std::visit(AttributeWriter{attribute, values, node.op == "Loop"}, value);
   }
   if (!node.domain.empty()) out.add_string(7, node.domain);
 }
 
-// Values of a body have no types: a runtime finds them.
-void write_body(Writer out, const Body& body, const std::vector<std::string>& values) {
+// Values of a body have no types: a runtime finds them, but for the number and the condition that a Loop hands to its own, of which ONNX Runtime wants to
+// read that they are scalars.
+void write_body(Writer out, const Body& body, const std::vector<std::string>& values, bool loops) {
   for (const Node& node : body.nodes) write_node(Writer(out, 1), node, values);
   out.add_string(2, "body");
   for (const auto& [value, array] : body.constants) write_array(Writer(out, 5), array, name_of(values, value));
-  const auto named = [&](std::uint32_t field, int value) {
+  const auto named = [&](std::uint32_t field, int value, std::optional<Type> scalar = {}) {
     Writer one(out, field);
     one.add_string(1, name_of(values, value));
+    if (!scalar) return;
+    Writer type(one, 2);
+    Writer tensor(type, 1);
+    tensor.add_int32(1, data_type(*scalar));
+    tensor.add_message(2, std::string());
   };
-  for (const int value : body.inputs) named(11, value);
+  constexpr Type handed[] = {Type::i64, Type::boolean};
+  for (std::size_t i = 0; i < body.inputs.size(); ++i)
+    named(11, body.inputs[i], loops && i < std::size(handed) ? std::optional(handed[i]) : std::nullopt);
   for (const int value : body.outputs) named(12, value);
 }
 

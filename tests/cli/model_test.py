@@ -214,6 +214,21 @@ class Model(Cli):
         self.assertEqual((finding["place"]["tensor"], finding["place"]["segment"]), ("scaled", ["scores (MatMul)", "scaled (Mul)"]))
         self.assertGreater(finding["failures"], 10)
 
+    def test_a_loop_without_a_number_of_times_is_built_for_the_lengths_of_a_problem(self):
+        """ONNX Runtime wants to read that the number and the condition of its body are scalars, in files that attest writes, too."""
+        import numpy as np
+        from onnx import TensorProto as T, helper, numpy_helper, save
+        info = helper.make_tensor_value_info
+        body = helper.make_graph([helper.make_node("Add", ["c", "one"], ["c_next"]), helper.make_node("Less", ["c_next", "three"], ["on"]),
+                                  helper.make_node("Mul", ["x_in", "half"], ["x_out"])], "body",
+                                 [info("i", T.INT64, []), info("go", T.BOOL, []), info("c", T.INT64, []), info("x_in", T.FLOAT, ["n"])],
+                                 [info("on", T.BOOL, []), info("c_next", T.INT64, []), info("x_out", T.FLOAT, ["n"])])
+        constants = {"start": np.bool_(True), "one": np.int64(1), "three": np.int64(3), "zero": np.int64(0), "half": np.float32(0.5)}
+        graph = helper.make_graph([helper.make_node("Loop", ["", "start", "zero", "x"], ["c_last", "y"], body=body)], "g", [info("x", T.FLOAT, ["n"])],
+                                  [info("y", T.FLOAT, ["n"])], [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), self.cwd / "loop.onnx")
+        self.summary("check", "loop.onnx", "--cases", 4, "--property", "static-dynamic", status=0)
+
     def test_an_epsilon_that_a_fusion_forgets_is_found(self):
         """docs/findings.md#ort-graph-1: with weights as inputs LayerNormalization is fused with an epsilon of 1e-5, whatever is handed over."""
         import numpy as np
