@@ -195,12 +195,12 @@ class Flash(Sdpa):
 
 class FlashLse(Flash):
     """The operator behind it, which gives the log-sum-exp too and which no document describes. Nothing checks what it is
-    given: it is asked what the public function would ask it. The log-sum-exp of a row without keys is 0 there
+    given: it is asked what the public function would ask it, tensors with elements. The log-sum-exp of a row without keys is 0 there
     (torch-flash-1), where nothing is promised; attest's word for such a row, -inf, is written by this adapter."""
 
     # "Attention mask dim in {2, 4}", which the public function brings about.
     forms = {"mask": ["given", "narrowed"], "causal": Sdpa.forms["causal"], "scale": Sdpa.forms["scale"]}
-    supports = {**Flash.supports, "lse": True, "gqa": False, "strides": "last_dim_contiguous"}
+    supports = {"dims": {"dv": "=d"}, "lse": True, "gqa": False, "strides": "last_dim_contiguous"}
     operator = "_scaled_dot_product_flash_attention_for_cpu"
 
     def answer(self, call, place):
