@@ -278,7 +278,7 @@ Tensor make_lse(const Problem& problem, std::uint64_t fence) {
 
 std::vector<Index> judged_rows(const Problem& problem) {
   const Index all = problem.b * problem.hq * problem.lq;
-  return spread(problem.rows == 0 ? all : problem.rows, all);
+  return drawn(problem.rows == 0 ? all : problem.rows, all, problem.seed);
 }
 
 attest_attention Inputs::call(const Tensor& out, const Tensor& lse) const noexcept {

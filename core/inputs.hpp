@@ -77,7 +77,7 @@ Placement place(Layout layout, const std::array<Index, 4>& shape);
 // had one element each.
 Placement place(Layout layout, const std::array<Index, 4>& shape, unsigned shared);
 
-// The rows whose outputs are judged, as flat indices over [B,Hq,Lq], ascending: all, or `rows` spread evenly.
+// The rows whose outputs are judged, as flat indices over [B,Hq,Lq], ascending: all, or `rows` that the problem's seed draws.
 std::vector<Index> judged_rows(const Problem& problem);
 
 // A query row [b, h, i], and the one that a flat index over [B,Hq,Lq] means.

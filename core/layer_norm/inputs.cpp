@@ -97,7 +97,7 @@ Tensor make_sum_out(const Problem& problem, std::uint64_t fence) {
 }
 
 std::vector<Index> judged_rows(const Problem& problem) {
-  return spread(problem.judged == 0 ? problem.rows : problem.judged, problem.rows);
+  return drawn(problem.judged == 0 ? problem.rows : problem.judged, problem.rows, problem.seed);
 }
 
 attest_layer_norm Inputs::call(const Tensor& out, const Tensor& sum_out) const noexcept {

@@ -26,7 +26,7 @@ Tensor make_out(const Problem& problem, std::uint64_t fence = Tensor::plain_fenc
 Tensor make_sum_out(const Problem& problem,
                     std::uint64_t fence = Tensor::plain_fence);  // absent if the problem asks for none
 
-// The rows that are judged, ascending: all, or `judged` spread evenly.
+// The rows that are judged, ascending: all, or `judged` that the problem's seed draws.
 std::vector<Index> judged_rows(const Problem& problem);
 
 }  // namespace attest::layer_norm

@@ -108,7 +108,7 @@ struct Problem {
   double offset = 0;  // of every element, in amplitudes
   std::uint64_t seed = 0;
   Index rows0 = 0, hidden0 = 0;  // origin of this problem inside the one it was sliced from
-  Index judged = 0;              // how many rows are judged, spread evenly; 0 = all
+  Index judged = 0;              // how many rows are judged, drawn by the seed; 0 = all
   std::vector<Edit> edits{};
 
   friend bool operator==(const Problem&, const Problem&) = default;

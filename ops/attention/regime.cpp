@@ -24,8 +24,7 @@ constexpr Index drawn_at_once = 4096;
 std::vector<Index> some_rows(const Problem& p, Index count) {
   const Index all = p.b * p.hq * p.lq, judged = p.rows == 0 ? all : std::min(p.rows, all);
   std::vector<Index> rows = spread(count, judged);
-  if (judged > 1 && judged < all)
-    for (Index& row : rows) row = static_cast<Index>(static_cast<__int128>(row) * (all - 1) / (judged - 1));
+  for (Index& row : rows) row = drawn(row, judged, all, p.seed);
   return rows;
 }
 

@@ -368,7 +368,7 @@ TEST(Inputs, NormalsHaveTheMomentsTheyClaim) {
   EXPECT_NEAR(squares / n, 1, 0.01);
 }
 
-TEST(Inputs, JudgedRowsAreSpreadFromFirstToLast) {
+TEST(Inputs, JudgedRowsAreDrawnFromFirstToLast) {
   Problem problem = base();
   EXPECT_EQ(judged_rows(problem).size(), 60u);
   problem.rows = 7;
@@ -377,6 +377,24 @@ TEST(Inputs, JudgedRowsAreSpreadFromFirstToLast) {
   EXPECT_EQ(rows.front(), 0);
   EXPECT_EQ(rows.back(), 59);
   EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));
+  std::set<Index> seen;
+  for (problem.seed = 1; problem.seed <= 300; ++problem.seed) {
+    const std::vector<Index> judged = judged_rows(problem);
+    seen.insert(judged.begin(), judged.end());
+  }
+  EXPECT_EQ(seen.size(), 60u) << "each row is judged under some seed";
+}
+
+TEST(Inputs, OneRowOfEachStretchIsDrawn) {
+  for (const auto& [wanted, all] :
+       {std::pair<Index, Index>{0, 5}, {1, 5}, {2, 5}, {4, 5}, {5, 5}, {9, 5}, {16, Index{1} << 40}}) {
+    const std::vector<Index> numbers = drawn(wanted, all, 7);
+    ASSERT_EQ(numbers.size(), static_cast<std::size_t>(std::min(wanted, all)));
+    EXPECT_EQ(std::ranges::adjacent_find(numbers, std::greater_equal{}), numbers.end()) << wanted << " of " << all;
+    for (std::size_t n = 1; n < numbers.size(); ++n)
+      EXPECT_LE(static_cast<double>(numbers[n] - numbers[n - 1]),
+                2.0 * static_cast<double>(all) / static_cast<double>(wanted) + 1);
+  }
 }
 
 TEST(Inputs, TheCallSaysWhenTheScaleIsTheDefault) {
