@@ -3,7 +3,7 @@
 
 Usage: faults_test.py ATTEST --seeds N [--first-seed S]. Prints, per fault, the problems to the first failure over N seeds from S
 (1) on (median, worst), the seconds, the size W of the reproducer beside the smallest possible (smallest.txt) and the subject calls of
-shrinking. Of the catalogue, four faults in five must end at the smallest problem on which the law that found them sees them,
+shrinking. Of the catalogue, three faults in four must end at the smallest problem on which the law that found them sees them,
 and all within twice that (medians over the seeds). Where that is more than twice the smallest for any
 law, whose failure is another one, a campaign that goes on after the first failure must find and shrink that one too.
 """
