@@ -345,11 +345,13 @@ int main() {
 
 
 class Readme(Installed):
-    """The three ways in, as README.md prints them, each with a kernel that holds and with a defect in it."""
+    """The three ways in, as README.md and the tour print them, each with a kernel that holds and with a defect in it."""
 
-    def block(self, language):
-        _, found, rest = (SOURCE / "README.md").read_text().partition(f"```{language}\n")
-        self.assertTrue(found, f"README.md has no block of {language}")
+    TOUR = (SOURCE / "docs/tour.md").read_text()
+
+    def block(self, language, text=TOUR):
+        _, found, rest = text.partition(f"```{language}\n")
+        self.assertTrue(found, f"the page has no block of {language}")
         return rest.partition("```")[0]
 
     def scratch(self, name, **files):
@@ -370,13 +372,13 @@ class Readme(Installed):
     def test_python_function(self):
         if run(os.environ.get("ATTEST_PYTHON", "python3"), "-c", "import numpy").returncode != 0:
             self.skipTest("no numpy here; ATTEST_PYTHON names a Python that has it")
-        text = self.block("python")
+        text = self.block("python", (SOURCE / "README.md").read_text())
         folder = self.scratch("python", my_kernel__py=text, wrong__py=self.broken(text, "* np.float32(scale)", ""))
         self.ends(0, "every property held", self.attest, "check", folder / "my_kernel.py", "--cases", 300)
         self.ends(1, "rerun", self.attest, "check", folder / "wrong.py", "--cases", 300)
 
         # The line on captured tensors, with a file of the shape that it names.
-        line = re.search(r"^\./run (check my_kernel\.py --problem '.*?')", (SOURCE / "README.md").read_text(), re.MULTILINE)[1]
+        line = re.search(r"^\./run (check my_kernel\.py --problem '.*?')", self.TOUR, re.MULTILINE)[1]
         verb, kernel, *words = shlex.split(line)
         field = dict(word.split("=", 1) for word in words[1].split())
         shape = lambda heads, length, width: tuple(int(field[name]) for name in ("b", heads, length, width))
@@ -390,7 +392,7 @@ class Readme(Installed):
         self.ends(1, "rerun", self.attest, verb, folder / "wrong.py", *words)
 
     def test_c_plugin(self):
-        compiler = re.search(r"^cc .*$", (SOURCE / "README.md").read_text(), re.MULTILINE)[0]
+        compiler = re.search(r"^cc .*$", self.TOUR, re.MULTILINE)[0]
         for name, flag, status, says in (("c", "", 0, "every property held"), ("wrong-c", "-DFORGET_SCALE", 1, "rerun")):
             folder = self.scratch(name, my_plugin__c=self.block("c"))
             self.ok("sh", "-c", f"{compiler} -std=c11 -Wall -Wextra -Wconversion -Werror {flag}", cwd=folder)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`pip install .` from a bare environment, and `pytest --attest examples/` in it, as README.md prints them.
+"""`pip install .` from a bare environment, and `pytest --attest examples/` in it, as the tour prints them.
 
 Usage: wheel_test.py SOURCE [unittest option...]   Skipped aloud (125) where pip reaches no index.
 """
