@@ -342,7 +342,7 @@ bool is_of_shape(const Node& node) {
   return (!node.left || is_of_shape(*node.left)) && (!node.right || is_of_shape(*node.right));
 }
 
-// How many nodes there are from here on.
+// The number of nodes from here on.
 int size_of(const Node& node) {
   return 1 + (node.left ? size_of(*node.left) : 0) + (node.right ? size_of(*node.right) : 0);
 }
@@ -457,7 +457,7 @@ std::optional<Assumption> Assumption::of_shape() const {
   for_each_conjunct(*root_, [&](const Node& node) {
     if (is_of_shape(node) && !work_bound(node)) conjuncts.push_back(&node);
   });
-  // Those first that are soon told: this is asked of every draw.
+  // Short conjuncts come first: every draw is asked.
   std::ranges::stable_sort(conjuncts, {}, [](const Node* node) { return size_of(*node); });
   for (const Node* node : conjuncts) join(std::make_shared<const Node>(*node));
   if (!part.root_) return std::nullopt;

@@ -24,7 +24,7 @@ Contract Attempt::contract(const Problem& problem) const {
   return contract_for_problem(bench_.subject.info(), policy_, problem);
 }
 
-// Whoever waits for time limits warms it up first.
+// Starts a fresh instance. An attempt that waits for time limits warms it up first.
 bool Attempt::fresh() {
   sound_ = renew(bench_);
   if (sound_ && key_.kind == VerdictKind::timeout) warm_up(bench_, contract(best_));
@@ -47,7 +47,7 @@ bool Attempt::shows_behind(const Problem& problem, std::vector<Asked> calls) {
   return true;
 }
 
-// Where calls must come before, these may have to change along with the candidate: a plan is reused for its own shape
+// Tries a candidate. Calls that must come before may have to change along with it: a plan is reused for its own shape
 // alone.
 Trialled Attempt::operator()(const Problem& candidate) {
   if (after_.empty() && !poison_) {

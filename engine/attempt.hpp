@@ -29,13 +29,13 @@ class Attempt {
   // Says that `best`, which was tried and failed, is the problem from which candidates depart now.
   void accepted(const Problem& best);
 
-  // How often sound instances, of which the first is fresh, show it too.
+  // The share of runs in which sound instances, the first of them fresh, show it too.
   Rate rate(const Problem& problem, int runs);
   // Whether a fresh instance shows it after `calls`. If so these come before every candidate from now on.
   bool shows_behind(const Problem& problem, std::vector<Asked> calls);
-  // From now on only what a fresh instance shows counts.
+  // Counts only failures of fresh instances from now on.
   void always_fresh() { always_fresh_ = true; }
-  // From now on a candidate that does not fail is asked again, up to so many times in all.
+  // Asks a candidate that does not fail again from now on, up to so many times in all.
   void retry(int tries) { tries_ = tries; }
 
   // Leaves the fewest calls before `problem`, each as simple as can be. `calls` made, those that come before

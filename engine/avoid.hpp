@@ -85,7 +85,7 @@ class Avoidance {
   [[nodiscard]] bool is_settled(const FailureKey& failure, const Row& row) const;
   // Counts a failure that was asked for again and did not show against the rules that would have presumed it.
   void doubt(std::string_view property, const Row& row);
-  // How many rules there are for failures of that key.
+  // The number of rules for failures of that key.
   [[nodiscard]] std::uint64_t understood(const FailureKey& failure) const;
 
   std::vector<AvoidRule> rules;  // public so that a campaign can store, restore and show them

@@ -62,9 +62,9 @@ constexpr std::uint64_t cheap_before_costly =
 // A death on a device holds up everybody's calls: while problems are drawn, shrinking may bring about some in so much
 // of each period.
 constexpr double deaths_period = 1.5, deaths_part = 0.5;  // seconds
-// For so long after one, jobs draw one after the other, so that they do not die of one cause side by side; of a case
-// that takes longer than that, which plans or starts a process, nobody waits for the end. The first of a job starts
-// one.
+// For `calm_seconds` after a death, jobs draw one after the other, so that they do not die of one cause side by side.
+// Nobody waits for a case that takes longer than the patience, as one that plans or starts a process. The first case of
+// a job starts a process.
 constexpr double calm_seconds = 1, device_patience = 0.02, opening_patience = 0.25;
 constexpr double patience_at_the_end = 15;  // seconds past --time for a call that is given longer than its limit
 constexpr double commit_seconds = 1, longest_commit_seconds = 10;  // seconds of work that a kill may lose
@@ -158,7 +158,7 @@ class Campaign {
     while (!over()) {
       const std::uint64_t first = options_.shard.next(summary_.next_case, options_.repeat);
       if (options_.cases && first >= *options_.cases) break;
-      // Until rules may change; of a shard at least the one case.
+      // A stretch lasts until rules may change; a shard's has at least the one case.
       const std::uint64_t end = std::max(first + 1, std::min(boundary_, options_.cases.value_or(boundary_)));
       first_ = first_.value_or(first);
       Dispatch dispatch(first, end, options_.repeat, options_.shard, growth());
@@ -169,8 +169,8 @@ class Campaign {
     if (interrupted()) summary_.interrupted = true;
   }
 
-  // Under a time limit nobody waits long for the last cases before rules change, where these plan or die: rules change
-  // once they are in, and what is drawn meanwhile goes by those that there are.
+  // Lets a stretch grow under a time limit, where the last cases before rules change may plan or die and nobody is to
+  // wait long for them: rules change once these cases are in, and problems drawn meanwhile follow the present rules.
   [[nodiscard]] std::optional<Dispatch::Growth> growth() const {
     if (!time_ends_it()) return std::nullopt;
     const std::uint64_t most = options_.cases.value_or(std::numeric_limits<std::uint64_t>::max());
@@ -220,7 +220,8 @@ class Campaign {
     while (shrinker_.busy() && !dispatch.is_over() && !is_late())
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  // Where all ask one device, and calls have just ended processes there. The thread that counts never waits.
+  // Waits for a turn where all ask one device and calls have just ended processes there. The thread that counts never
+  // waits.
   void await_turn(int thread, const Dispatch& dispatch) {
     while (elapsed() - latest_death_ < calm_seconds && !turns_.take(thread, elapsed()) && !dispatch.is_over() &&
            !is_late())
@@ -276,8 +277,9 @@ class Campaign {
   static std::uint64_t rank_of_costly(const ShrinkTask& task, std::uint64_t place) noexcept {
     return task.outcome.finding()->died() ? cheap_before_costly * place : place;
   }
-  // Under a time limit the first wrong numbers of each law are shrunk first, then the first error of each cause, and
-  // deaths after some of each; and deaths and errors that a finding stands for already once drawing has ended.
+  // Queues a task. Under a time limit the first wrong numbers of each law are shrunk first, then the first error of
+  // each cause, and deaths after some of each; deaths and errors that a finding stands for already wait until drawing
+  // has ended.
   void submit(ShrinkTask task) {
     const FailureKey key = task.outcome.key();
     const std::uint64_t before = triage_.chosen[to_text(key)];
@@ -566,7 +568,7 @@ class Campaign {
       seen_deaths_.shown(key);
   }
 
-  // In case order: counts, and what becomes of failures. False when the campaign ends here.
+  // Counts a case, in case order, and handles its failure. False when the campaign ends here.
   bool take(CaseRecord& record, Dispatch& dispatch) {
     if (record.error) rethrow(record);
     if (!record.done) return pass_over(record);
@@ -751,7 +753,7 @@ class Campaign {
     result.task = task;
     return result;
   }
-  // Without a call.
+  // The failure as its own reproducer, without a call.
   [[nodiscard]] Entry as_seen(const ShrinkTask& task, const ShrinkStep* better) const {
     const Failure failure{task.problem, task.outcome, told_seed(), task.number};
     Entry entry = as_it_was_seen(

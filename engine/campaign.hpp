@@ -82,7 +82,7 @@ struct RawFailure {
   double seconds;
 };
 
-// Told what happens while it happens, in case order and from the campaign's own thread.
+// Receives the events of a campaign while they happen, in case order and from the campaign's own thread.
 class Observer {
  public:
   virtual ~Observer() = default;

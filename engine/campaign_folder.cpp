@@ -36,7 +36,7 @@ void add_subject(const std::string& subject, const SubjectInfo& info, const Op& 
   for (const Contract& contract : op.form_contracts(info)) object["form_contracts"].push_back(to_json(contract));
 }
 
-// In place of a seed that no file of a campaign is to say: what tells whether another is the same.
+// The digest of a seed that no file of a campaign is to hold: it tells whether another seed is the same.
 std::string kept_back(std::uint64_t seed) { return "digest-" + hex64(digest_of(fmt::format("seed {}", seed))); }
 
 ordered_json identity(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b) {

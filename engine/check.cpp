@@ -174,7 +174,7 @@ void validate(const LawChoice& choice) {
 
 namespace {
 
-// Those of an operation that ask for nothing but the base call, which are the same for each of its problems.
+// The laws of an operation that ask for nothing but the base call, which are the same for each of its problems.
 const std::vector<std::size_t>& base_laws(const Op& op) {
   thread_local const Op* of = nullptr;
   thread_local std::vector<std::size_t> found;

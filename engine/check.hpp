@@ -73,7 +73,7 @@ struct LawVerdict {
   [[nodiscard]] bool died() const noexcept { return lost || ends_instance(verdict.kind); }
 };
 
-// Where the time of a case went, in seconds; `laws` is what the other three leave of the check.
+// The time of a case by part, in seconds; `laws` is the rest of the check beside the other three.
 struct Seconds {
   double draw = 0, values = 0, subject = 0, oracle = 0, laws = 0, shrink = 0;
   Seconds& operator+=(const Seconds& other) noexcept;
@@ -116,11 +116,11 @@ struct CaseOutcome {
 class Instance;
 class Quiet;
 
-// Who answers: the subject, and, for the laws that compare two kernels, the built-in explicit one (may be null: those
-// laws skip). Then what is known of the subject's instance; null: nothing, so that no failure can be traced to the
-// calls before it. A Station (instance.hpp) has all three. Where
-// cases run side by side, `quiet` lets one be asked alone. `compares`: the peer is a subject under test too, with a
-// contract of its own, and is watched and started anew as the subject is.
+// The subjects that answer, and, for the laws that compare two kernels, the built-in explicit one (may be null: those
+// laws skip). `instance` knows the calls of the subject's instance; null: no failure can be traced to the calls before
+// it. A Station (instance.hpp) has all three. Where cases run side by side, `quiet` lets one be asked alone.
+// `compares`: the peer is a subject under test too, with a contract of its own, and is watched and started anew as the
+// subject is.
 struct Bench {
   Subject& subject;
   Subject* peer = nullptr;

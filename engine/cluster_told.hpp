@@ -152,7 +152,7 @@ class ToldRules : public Groups {
     return study_.bits_given(both, {&common}) <
            study_.bits_given(both, {&a.speaker.learned.predicate, &other.learned.predicate});
   }
-  // By all of its minimal reproducers.
+  // The forms that all of its minimal reproducers need.
   [[nodiscard]] std::set<std::string> forms_needed(const Siblings& group) const {
     std::optional<std::set<std::string>> common;
     for (const Studied& member : group.members) {

@@ -120,7 +120,7 @@ class Confirmation {
     sound_ = renew(bench_);
     return sound_;
   }
-  // On an instance known to be sound.
+  // Asks an instance known to be sound.
   CaseOutcome ask(std::span<const std::size_t> laws) {
     if (!sound_) fresh();
     CaseOutcome outcome = check(problem_, contract_, bench_, laws);
@@ -132,8 +132,9 @@ class Confirmation {
     bench_.subject.wait_longer(times);
     if (bench_.peer != nullptr) bench_.peer->wait_longer(times);
   }
-  // A time limit may have been passed for the sake of others: of what the instance does once, or of cases beside this
-  // one. Or the problem is large, and the kernel slow. nullopt where not even the smallest problem comes back.
+  // Asks a timed-out case alone, with a longer limit. The limit may have been passed because of a task that the
+  // instance does once, or of cases beside this one; or the problem is large, and the kernel slow. Returns nullopt
+  // where not even the smallest problem comes back.
   std::optional<CaseOutcome> ask_alone() {
     wait_longer(longer);
     const auto warm = [&]() -> std::optional<CaseOutcome> {
@@ -238,7 +239,7 @@ class Confirmation {
     outcome_.after = std::move(after);
   }
 
-  // In the place of that law's verdict.
+  // Reports a finding in the place of that law's verdict.
   void report(LawVerdict finding) {
     auto place = std::ranges::lower_bound(outcome_.laws, finding.law, {}, &LawVerdict::law);
     if (place == outcome_.laws.end() || place->law != finding.law) place = outcome_.laws.insert(place, finding);

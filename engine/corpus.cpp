@@ -27,7 +27,7 @@ constexpr int deepest = 16;
 constexpr std::size_t digest_digits = 16;
 constexpr std::string_view digest_before = "  \"digest\": \"", digest_after = "\"\n}\n";
 
-// Where the digest that ends the text of an entry begins, its key and all; nullopt where it ends otherwise.
+// The place of the digest that ends the text of an entry, its key included; nullopt if the text ends in another way.
 std::optional<std::size_t> place_of_digest(std::string_view text) {
   const std::size_t tail = digest_before.size() + digest_digits + digest_after.size();
   if (text.size() < tail || !text.substr(text.size() - tail).starts_with(digest_before) ||
@@ -327,7 +327,7 @@ ordered_json second_to_json(const SecondSubject& b) {
   return object;
 }
 
-// As it stands in a file of `folder`.
+// The path as a file of `folder` has it.
 fs::path portable_file(const fs::path& whole, const fs::path& folder) {
   if (!whole.is_absolute()) return whole;  // as it stands in a file already
   std::error_code error;

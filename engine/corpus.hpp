@@ -20,7 +20,7 @@ namespace attest::engine {
 
 inline constexpr int corpus_format = 1;
 
-// Where a defect showed, as a campaign learned it.
+// The place where a defect showed, as a campaign learned it.
 struct Explained {
   FailureKey key;         // key of the failures that were counted
   std::string predicate;  // predicate_from_text() reads it
@@ -33,7 +33,7 @@ struct EarlierCall {
   std::vector<std::string> laws;
 };
 
-// How often a failure showed that does not always show.
+// The rate of a failure that does not always show.
 struct Rate {
   int seen = 0, runs = 0;
 };
@@ -72,7 +72,7 @@ struct Entry {
   VerdictKind seen = VerdictKind::fail;
   std::string reason;
   std::optional<Evidence> evidence;
-  // Where it came from.
+  // The entry's origin.
   std::string original;  // text of the problem before shrinking
   std::optional<std::uint64_t> seed, case_number;
   std::string attest_version;

@@ -38,8 +38,8 @@ struct CaseRecord {
 // a single thread for all of these deaths.
 class Dispatch {
  public:
-  // Where a stretch may grow beyond its end: what the next end is, and for how many seconds a thread without a case
-  // waits for those of others before.
+  // The growth of a stretch beyond its end: the next end, and the seconds for which a thread without a case waits
+  // before that for the cases of others.
   struct Growth {
     std::function<std::uint64_t(std::uint64_t end)> next_end;
     double patience;

@@ -88,7 +88,7 @@ class Reproducer {
   }
 
  private:
-  // At the end of a campaign's time once; it was seen before.
+  // The number of runs: one at the end of a campaign's time, for the failure was seen before.
   [[nodiscard]] int runs(VerdictKind kind) const {
     if (left_.stop && *left_.stop) return 1;
     return left_.seconds && kind == VerdictKind::error ? runs_of(VerdictKind::crash) : runs_of(kind);
@@ -137,7 +137,7 @@ CaseOutcome as_seen(const CaseOutcome& outcome) {
   return seen;
 }
 
-// Who was asked, and what.
+// Begins an entry with its subjects and contracts.
 Entry begun(const Failure& failure, const Asker& asker) {
   Entry entry;
   entry.subject = portable_subject(asker.subject);

@@ -17,7 +17,8 @@ struct Failure {
   std::optional<std::uint64_t> seed, case_number;
 };
 
-// Who was asked: as the command line names it, under the policy that it gives; `peer`: of two subjects the second.
+// The subject that was asked, as the command line names it, under the policy that it gives; `peer`: the second of two
+// subjects.
 struct Asker {
   const std::string& subject;
   const std::optional<Policy>& policy;

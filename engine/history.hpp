@@ -14,8 +14,8 @@ using ShowsAfter = std::function<bool(const std::vector<Asked>&)>;
 // where the calls that they make are needed.
 std::vector<Asked> fewest_calls(std::vector<Asked> calls, const ShowsAfter& shows, const std::function<bool()>& spent);
 
-// `call` changed as `from` was to give `to`: each field in which these two differ, and in which `call` is as `from`. As
-// it was if that is no problem.
+// `call` changed as `from` was to give `to`: each field in which these two differ, and in which `call` is as `from`.
+// Returns `call` itself if the result is no problem.
 Problem moved_along(const Problem& call, const Problem& from, const Problem& to);
 
 }  // namespace attest::engine

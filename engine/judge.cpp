@@ -62,7 +62,7 @@ ops::SavedWords with(const ops::SavedWords& words, const ops::OtherCall& other) 
   return changed;
 }
 
-// As a command line says what `other` changes of `words`; empty where that is nothing.
+// The changes of `other` to `words` as options of a command line; empty where there are none.
 std::string options_of(const ops::SavedWords& words, const ops::OtherCall& other) {
   std::string with, without;
   for (const auto& [key, value] : other.said) {

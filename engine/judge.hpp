@@ -9,7 +9,7 @@
 
 namespace attest::engine {
 
-// How the elements of a failed judgement came out, over `rows` rows of the outputs spread evenly over all.
+// Counts of the elements of a failed judgement, over `rows` rows of the outputs spread evenly over all.
 struct Survey {
   Index rows = 0, all_rows = 0;
   std::int64_t inside = 0, outside = 0, undetermined = 0;

@@ -35,7 +35,7 @@ std::string_view class_of(Wrong wrong) {
 }  // namespace
 
 std::string message_class(std::string_view message) {
-  // Where it was raised, and where to read more, are no part of what it is.
+  // The place where it was raised, and where to read more, are no part of the message.
   const std::string_view aside =
       message.ends_with(')') ? message.substr(std::min(message.rfind(" ("), message.size())) : "";
   if (aside.starts_with(" (at ") || aside.starts_with(" (traceback in ")) message.remove_suffix(aside.size());

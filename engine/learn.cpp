@@ -62,7 +62,7 @@ std::vector<double> values_of(Rows rows, std::size_t trait) {
   return {values.begin(), values.end()};
 }
 
-// At most `most` of them, spread evenly, ends included.
+// At most `most` of the values, spread evenly, ends included.
 std::vector<double> thinned(std::vector<double> values, std::size_t most) {
   if (values.size() <= most) return values;
   std::vector<double> kept;
@@ -191,7 +191,7 @@ class Learner {
     for (const std::size_t atom : candidate.atoms) sum += atom;
     return sum;
   }
-  // Under `pure`, what lets a passing problem in is worse than all that does not.
+  // Whether `a` is better. Under `pure`, a candidate that lets a passing problem in is worse than all that do not.
   [[nodiscard]] bool better(const Candidate& a, const Candidate& b) const {
     if (options_.pure && a.pure != b.pure) return a.pure;
     return a.cost < b.cost - slack_bits;
@@ -204,7 +204,7 @@ class Learner {
     const double beyond = std::max(0.0, whole - (suggested ? 0 : options_.free_bits));
     return shorter.cost - longer.cost >= further * options_.least_share * beyond;
   }
-  // Without what the comparisons themselves take to say.
+  // The bits of the description without the comparisons themselves.
   [[nodiscard]] double cost(std::uint64_t failing, std::uint64_t passing) const {
     const std::uint64_t outside = failing_.size() - failing, inside = failing + passing;
     return entropy_bits(failing, inside) + entropy_bits(outside, failing_.size() + passing_.size() - inside);

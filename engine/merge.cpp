@@ -72,7 +72,8 @@ bool before(const Kept& a, const Kept& b) {
   return first(a) != first(b) ? first(a) < first(b) : a.text < b.text;
 }
 
-// As it stands in a file of another folder: where the file that it names is there, it is that file.
+// The entry for a file of another folder: a file that it names relative to its own folder, and that is there, keeps its
+// place.
 Entry moved(Kept kept) {
   const auto from = [&](fs::path& file) {
     std::error_code error;
@@ -84,7 +85,7 @@ Entry moved(Kept kept) {
   return std::move(kept.entry);
 }
 
-// As write_entry() has it; captured activations lie beside an entry.
+// Writes an entry as write_entry() does; captured activations lie beside it.
 fs::path write_moved(const Kept& kept, const fs::path& corpus) {
   const Entry entry = moved(kept);
   fs::path file = corpus / entry_path(entry);

@@ -21,7 +21,7 @@ class Quiet {
     Quiet& quiet_;
   };
 
-  // To be called within a case: runs `ask` while no other case does.
+  // Runs `ask` while no other case runs. It is called within a case.
   template <class Ask>
   auto alone(Ask&& ask) {
     leave();

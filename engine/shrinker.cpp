@@ -93,7 +93,7 @@ double Shrinker::run_for(double seconds) {
   }
   allow(1);
   std::unique_lock lock(guard_);
-  // Until the time is over or nothing is left to do.
+  // Waits until the time is over or nothing is left to do.
   const auto is_over = [&] { return (waiting_.empty() && running_ == 0) || clock_() >= until_; };
   while (!is_over()) changed_.wait_for(lock, of(std::min(between_looks, until_ - clock_())));
   allowed_ = 0;

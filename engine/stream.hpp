@@ -17,11 +17,12 @@ struct Shard {
   [[nodiscard]] std::uint64_t next(std::uint64_t number, std::uint64_t repeat) const noexcept;
 };
 
-// For how many cases a plan is kept where nobody says: the power of two nearest to what finds most in a time, for what
-// the subject spends on plans; 1 if that is little, 128 at most. `peer`: of two subjects the second.
+// The number of cases for which a plan is kept by default: the power of two nearest to the number that finds most in a
+// given time, considering the subject's cost of a plan; 1 if that is little, 128 at most. `peer`: the second of two
+// subjects.
 std::uint64_t usual_repeat(const SubjectInfo& info, const SubjectInfo* peer = nullptr) noexcept;
 
-// How many jobs there are where nobody says: one for each of `cores`, but no more than a device has turns for.
+// The number of jobs by default: one for each of `cores`, but no more than a device has turns for.
 int usual_jobs(const SubjectInfo& info, int cores) noexcept;
 
 // The contract a problem is judged by: the subject's for the problem's dtype, with `policy` in place of its own if

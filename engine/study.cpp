@@ -87,8 +87,8 @@ std::vector<Studied> Study::all() {
   return studied;
 }
 
-// Those inside the predicate of another that leaves out the reproducer of this one, and inside which far more of the
-// problems fail than where this one's predicate holds.
+// The failures inside the predicate of another that leaves out the reproducer of this one, and inside which far more of
+// the problems fail than where this one's predicate holds.
 std::unordered_set<const Row*> Study::explained_elsewhere(const Studied& studied,
                                                           const std::vector<Studied>& others) const {
   const auto share = [](const Studied& of) {
@@ -153,7 +153,7 @@ void Study::learn_from(Studied& studied, const std::set<std::string>& buckets,
   for (const Studied* other : others) anchors.push_back(&other->row);
   const LearnOptions options{.of_layout = !studied.of_calls && studied.key.property == "layout"};
   studied.learned = learn(thinned_out(studied.failing), some, anchors, options);
-  // Those that nobody shrank may be of so many defects that all together have nothing in common, or nothing of this
+  // Failures that nobody shrank may be of so many defects that all together have nothing in common, or nothing of this
   // one.
   const auto refuted = [&](const Predicate& predicate) {
     return !predicate.atoms.empty() && holds_of_one(predicate, beside.settings);
@@ -316,7 +316,7 @@ bool necessary(const Learned& learned) {
 }
 
 bool alike(const Studied& a, const Studied& b) {
-  // Where nothing was learned from much, there is nothing to tell them apart by; where there was little, nobody knows.
+  // If many failures taught nothing, nothing tells the two apart; if few did, nobody knows.
   if (a.learned.predicate.atoms.empty() || b.learned.predicate.atoms.empty())
     return a.learned.predicate == b.learned.predicate && a.failing.size() >= enough_failures &&
            b.failing.size() >= enough_failures;

@@ -55,7 +55,7 @@ class Study {
 
   // Every finding, from the failures of its own bucket.
   [[nodiscard]] std::vector<Studied> all();
-  // From those of several buckets; it then holds of the reproducers of `others` too.
+  // Learns from the failures of several buckets; the predicate then holds of the reproducers of `others` too.
   void learn_from(Studied& studied, const std::set<std::string>& buckets,
                   const std::vector<const Studied*>& others = {}) const;
   // Learns from a minimal reproducer that failed too seldom for more, and from failures that fell into `buckets`, for
@@ -63,7 +63,7 @@ class Study {
   bool learn_from_neighbours(Studied& studied, const std::set<std::string>& buckets) const;
   // The problems that are known to be of these buckets, in whatever way they failed.
   [[nodiscard]] std::vector<const Row*> problems_of(const std::set<std::string>& buckets) const;
-  // How often it failed in problems that are known to be of these buckets.
+  // The number of its failures in problems that are known to be of these buckets.
   [[nodiscard]] std::size_t own_failures(const Studied& studied, const std::set<std::string>& buckets) const;
   // Whether a predicate says what a minimal reproducer needs: it holds of it, and of no neighbour that passes with
   // other options.
@@ -118,7 +118,7 @@ inline constexpr std::uint64_t enough_failures = 5;  // for a predicate to be be
 bool sufficient(const Learned& learned);
 // Failures are ten times as frequent inside as elsewhere.
 bool separates(const Learned& learned);
-// So they are, and nearly all that fails lies inside.
+// Whether that is so, and nearly all failures lie inside.
 bool necessary(const Learned& learned);
 // Whether two predicates separate the same failures.
 bool alike(const Studied& a, const Studied& b);

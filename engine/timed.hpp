@@ -12,7 +12,7 @@ namespace attest::engine {
 
 // Seconds since some moment of its own; for any number of threads.
 using Clock = std::function<double()>;
-// That of the machine.
+// Seconds of the machine's clock.
 double machine_seconds();
 
 // Seconds that steps may take in all, by a clock that runs on between them. One thread spends, and any asks.

@@ -40,7 +40,7 @@ std::vector<StageSpread> stage_spreads_of(const Problem& problem, const Contract
 
 // The reference of a comparison: the exact result, or that of another kernel that rounds as well.
 enum class Reference : std::uint8_t { exact, kernel };
-// How a tool joins its two tolerances, per element: |got - expected| <= atol + rtol |expected|
+// The way in which a tool joins its two tolerances, per element: |got - expected| <= atol + rtol |expected|
 // (numpy.testing.assert_allclose, torch.testing.assert_close), or |got - expected| <= atol or <= rtol |expected|
 // (Polygraphy's elemwise check, whose expected is the second runner's).
 enum class Rule : std::uint8_t { sum, either };

@@ -9,8 +9,8 @@
 
 namespace attest::engine {
 
-// Those of all operations, in the order in which predicates of equal merit prefer them. The forms that subjects have
-// come last.
+// The traits of all operations, in the order in which predicates of equal merit prefer them. The forms that subjects
+// have come last.
 std::span<const Trait> traits();
 // Adds a trait "form.NAME" for each form that none has yet, 64 at most, and its values. To be called before predicates
 // and rows of that subject are made, by one thread; of two subjects with a form of the same name the later one says

@@ -24,7 +24,7 @@ class Triage {
     std::string bucket;          // the latest reproducer's: the others are counted under it
     friend bool operator==(const State&, const State&) = default;
   };
-  // By signature, and how many of each key were chosen; public so that a campaign can store and restore them.
+  // The states by signature, and the number chosen of each key; public so that a campaign can store and restore them.
   std::map<std::string, State> states;
   std::map<std::string, std::uint64_t> chosen;
 };

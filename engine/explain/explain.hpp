@@ -36,9 +36,9 @@ struct WrongPlace {
   std::string words;  // "all 12 elements where batch >= 1 and column = 8, the last; no other"
   std::string
       relation;  // the rule of their numbers, if any: "NaN", "each is what was to be expected of row - 1"; or empty
-  // For a picture: the extents over which elements were looked at, the first of the wrong ones, and how many elements
-  // have an error of at least 2^b, less than 2^(b+1), of the permitted distance (b within `least_error` ..
-  // `most_error`, which hold what lies beyond).
+  // A picture's data: the extents over which elements were looked at, the first of the wrong ones, and the number of
+  // elements with an error of at least 2^b, less than 2^(b+1), of the permitted distance (b within `least_error` ..
+  // `most_error`; these two count the larger and smaller ones).
   int axes = 4;  // the tensor's number of axes: the first of these extents
   std::array<Index, 4> extents{};
   std::vector<std::array<Index, 4>> wrong_at{};
@@ -77,14 +77,14 @@ struct Hypothesis {
   [[nodiscard]] bool everywhere() const noexcept { return also == asked; }
 };
 
-// How a stage on the way came out, which the subject gave beside its result.
+// The verdict on a stage on the way, which the subject gave beside its result.
 struct StageSeen {
   std::string name;  // "scores"
   Index wrong = 0, judged = 0;
   std::optional<Evidence> first;  // the first element that is none that the contract permits
 };
 
-// Where and why a problem fails.
+// The place and the reason of a problem's failure.
 struct Explanation {
   bool fails = false;  // false: nothing to explain
   Verdict verdict;     // on the entry's law
@@ -112,7 +112,8 @@ struct Explanation {
   std::vector<std::string> notes;  // say what was left out, a clause each
   double seconds = 0;
 
-  // How many hypotheses, from the first, give the same numbers: here, and on all further problems that they were asked.
+  // The number of hypotheses, from the first, that give the same numbers: here, and on all further problems that they
+  // were asked.
   [[nodiscard]] std::size_t alike() const;
 };
 
@@ -127,8 +128,7 @@ ExplainLimits limits_in_a_report(std::optional<double> seconds);
 // The object that --json writes of it; `seconds` is left out, which differ from run to run.
 nlohmann::ordered_json to_json(const Explanation& explanation);
 
-// But for (b), of one call and what came back, the stages that it has given among it: numbers that were saved. `forms`
-// and state play no part.
+// The same but for (b), for one call and its answer, which were saved, stages included. `forms` and state play no part.
 Explanation explain_call(const KeptCall& call, const Op& op, const Contract& contract, const ExplainLimits& limits);
 
 }  // namespace attest::engine

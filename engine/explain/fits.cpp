@@ -119,7 +119,7 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
     if (!basis && first_outside(evidence.heard) < evidence.heard.size()) basis = &evidence;
   if (!basis) return;
   const Heard& wrong = basis->heard[first_outside(basis->heard)];
-  // As many rows as show it, and fewer where few do.
+  // A small work shows most failures; the whole limit is spent on one that it does not show.
   constexpr Index work_elsewhere = Index{1} << 14;
   Index work = Index{1} << 16;
   if (wrong.reading->judge(basis->contract, 0, work) != VerdictKind::fail) work = budget.limits.oracle_work;
@@ -132,7 +132,7 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
   Asked asked(*basis, budget, work);
   if (formats_alone)
     into.notes.emplace_back("a call this large is held against other formats alone, not other meanings");
-  // Those of which everything is permitted everywhere come before those that explain the problem alone.
+  // Departures that permit everything everywhere come before those that explain the problem alone.
   std::map<std::string_view, double> found;  // by group, the least size that fits everywhere
   std::map<const Evidenced*, std::map<std::string, Departure>>
       elsewhere;  // departures on problems under other contracts, by words

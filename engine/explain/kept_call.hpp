@@ -42,7 +42,7 @@ class KeptCall {
   [[nodiscard]] const CallShape& shape() const noexcept { return call_.shape(); }
   [[nodiscard]] const CallResult& result() const noexcept { return result_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  // As it was asked; with other bytes before and behind its tensors, if `around` is given.
+  // The call as it was asked; with other bytes before and behind its tensors, if `around` is given.
   [[nodiscard]] CallCopy again(std::optional<std::byte> around = std::nullopt) const;
   // Inputs as they were asked, outputs as the subject left them.
   [[nodiscard]] CallCopy answered() const { return copy(true); }
@@ -83,7 +83,7 @@ class Witnessing final : public PassedOn {
 
   using PassedOn::PassedOn;
   std::vector<CallResult> run(std::span<const Call> calls) override;
-  // In order. `left_out`: calls that there was no room for.
+  // The calls in order. `left_out`: calls that there was no room for.
   [[nodiscard]] const std::vector<KeptCall>& calls() const noexcept { return calls_; }
   [[nodiscard]] std::size_t left_out() const noexcept { return left_out_; }
 

@@ -14,7 +14,7 @@ namespace attest::engine::explaining {
 using ops::Element;
 using ops::Reading;
 
-// How much may still be spent.
+// The work and time that may still be spent.
 class Budget {
  public:
   explicit Budget(const ExplainLimits& limits) : limits(limits), start_(std::chrono::steady_clock::now()) {}

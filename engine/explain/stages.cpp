@@ -13,7 +13,7 @@
 namespace attest::engine::explaining {
 namespace {
 
-// How each stage came out, of `names` with their tensors, in the order in which they are computed.
+// Judges each stage of `names`, with their tensors, in the order in which they are computed.
 std::vector<StageSeen> seen_in(const Reading& reading, const std::vector<std::string_view>& names,
                                const std::vector<Tensor>& tensors, const Contract& contract) {
   std::vector<StageSeen> seen;

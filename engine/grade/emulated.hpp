@@ -21,9 +21,10 @@ struct EmulatedKernel {
 };
 using DrawEmulated = std::function<EmulatedKernel(const Policy&, std::uint64_t number)>;
 
-// Those that live in attest (subjects/builtin_emulated.hpp): one of many that compute in `policy`, drawn from `number`.
+// A kernel that lives in attest (subjects/builtin_emulated.hpp): one of many that compute in `policy`, drawn from
+// `number`.
 EmulatedKernel emulated_kernel(const Policy& policy, std::uint64_t number);
-// The same, of those that have the sums which `promise` has and few others do (Grading::has_rare_sums()).
+// The same, drawn from those with the sums that `promise` has and few others do (Grading::has_rare_sums()).
 EmulatedKernel emulated_kernel_for(const Contract& promise, const Policy& policy, std::uint64_t number);
 
 // Whether a kernel is found that keeps `contract` and returns `out` to the bit, for a problem of one element of out.

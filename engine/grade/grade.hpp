@@ -15,7 +15,7 @@
 #include "engine/ops.hpp"
 #include "engine/shrink/shrink.hpp"
 
-// How much attest detects, measured on planted faults of one operation: by the campaign that users run, by each law
+// Measures how much attest detects, on planted faults of one operation: by the campaign that users run, by each law
 // alone, and beside the tolerance rules that others use.
 namespace attest::engine {
 
@@ -39,7 +39,8 @@ struct GradeOptions {
   std::uint64_t cases = 20'000;         // problems that such a campaign may draw
   std::uint64_t paired = 1000;          // problems that every law and every rule is tried on; 0: no matrix, no rules
   DrawEmulated draw_emulated;           // emulated_kernel(); empty: none
-  // So many of them conform beside the kernels above on every paired problem that is small enough, others on each.
+  // The number of them that conform beside the kernels above on every paired problem that is small enough, others on
+  // each.
   std::uint64_t emulated = 16;
   // The same with rare sums, for faults whose parent promises them: emulated_kernel_for(); empty: none.
   std::function<EmulatedKernel(const Contract& promise, const Policy&, std::uint64_t number)> draw_emulated_for;

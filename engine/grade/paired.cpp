@@ -89,7 +89,7 @@ struct Shots {
   std::vector<Emulated> emulated;
 };
 
-// Where no kernel could set the rule, it takes anything.
+// The least multiple of a rule. A rule that no kernel could set accepts anything.
 double least_multiple(const std::map<Format, double>& multiples, Format type) {
   const auto found = multiples.find(type);
   return found == multiples.end() ? any_multiple : found->second;
@@ -223,7 +223,8 @@ class PairedRun {
         shot.widens_for.push_back(parent);
   }
 
-  // By the laws that look at nothing but the call itself and run on every problem of a campaign, and by every rule.
+  // Judges by the laws that look at nothing but the call itself and run on every problem of a campaign, and by every
+  // rule.
   [[nodiscard]] Shot judge(const Problem& problem, const Contract& contract, Watched& subject, const View& view) const {
     const std::unique_ptr<ops::Trial> trial = problem.op().trial(problem, contract, subject, nullptr);
     trial->base();

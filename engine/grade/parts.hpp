@@ -21,7 +21,7 @@ std::vector<LawPower> law_powers(const SubjectFactory& fault, const SubjectFacto
 struct LawVerdict;
 void add_verdicts(std::uint64_t number, std::span<const LawVerdict> verdicts, std::vector<LawPower>& powers);
 
-// Over the problems before the first that an interrupt left out.
+// The table over the problems before the first that an interrupt left out.
 RuleTable rule_table(const GradeOptions& options, bool plain);
 
 // The domain of a kernel, without problems that would take most of the time (Grading::is_paired()).

@@ -32,7 +32,7 @@ class InF64 final : public Subject {
   // Throws Error(internal) if the kernel fails.
   std::vector<CallResult> run(std::span<const Call> calls) override;
 
-  // In logical order.
+  // The elements in logical order.
   [[nodiscard]] const std::vector<double>& out() const noexcept { return out_; }
 
  private:

@@ -21,7 +21,7 @@ struct DtypeRow {
   ProbeRow row;
 };
 
-// How fast calls of one problem are answered.
+// The speed of calls of one problem.
 struct Speed {
   Format dtype;
   Problem problem;

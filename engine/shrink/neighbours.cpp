@@ -69,7 +69,7 @@ void add_labels(Collector& out, const Problem& p, const Field& field) {
   }
 }
 
-// How hard a number is to read: 1 before powers of two before two significant bits before anything.
+// The difficulty of a number to a reader: 1 before powers of two before two significant bits before anything.
 int difficulty(double x) {
   const double magnitude = std::fabs(x);
   int exponent = 0;

@@ -134,7 +134,7 @@ class Search {
       accept_fitted(reset(best_, group), fmt::format("{} reset", name(group)));
   }
 
-  // Between the two, nearer to the smaller.
+  // A number between the two, nearer to the smaller.
   static Index middle(Index passing, Index failing) {
     const double mean = std::sqrt(static_cast<double>(passing + 1) * static_cast<double>(failing));
     return std::clamp(static_cast<Index>(mean), passing + 1, failing - 1);
@@ -189,8 +189,8 @@ class Search {
     return false;
   }
 
-  // To a problem of fewer multiply-adds that differs in more than one respect. Wrong numbers alone: a crash or a hang
-  // costs more than a call, and does not wait for other values.
+  // Escapes to a problem of fewer multiply-adds that differs in more than one respect. Only wrong numbers do so: a
+  // crash or a hang costs more than a call, and does not wait for other values.
   enum class Ways : std::uint8_t { likely, all };
   bool escape(Ways ways) {
     if (verdict_.kind != VerdictKind::fail) return false;
