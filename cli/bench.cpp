@@ -45,7 +45,7 @@ std::span<const std::string_view> usual_sizes(const ops::Op& op) {
   return {};
 }
 
-// What subjects of an operation are measured beside.
+// The kernel beside which subjects of an operation are measured by default.
 std::string usual_peer(const ops::Op& op) {
   return op.name() == "layer_norm" ? "builtin:ln-fused" : op.name() == "mha" ? "builtin:mha-fused" : "builtin:fused";
 }

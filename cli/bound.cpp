@@ -28,7 +28,7 @@ std::optional<double> read_rtol(const Settings& settings) {
   return value;
 }
 
-// Those of a call that was made elsewhere.
+// The options of a call that was made elsewhere.
 std::vector<Option> saved_options() {
   std::vector<Option> options{
       {"inputs", "FILE",
@@ -77,7 +77,7 @@ int bound_problem(const Settings& settings, const std::string& text) {
       problem, contract, json.get());
 }
 
-// Of what went into a call elsewhere; what came out, if it is in the file, says nothing here.
+// Prints the bound for the saved inputs of a call made elsewhere; outputs in the file are not read.
 int bound_saved(const Settings& settings, const std::string& path) {
   const ops::Op& op = saved_op(settings);
   const ops::Contract contract = read_contract(settings, op);

@@ -53,7 +53,7 @@ engine::ShrinkBudget read_budget(const Settings& settings, bool seconds_allowed)
   return budget;
 }
 
-// What is said in words of the operation.
+// Reads the options whose words are the operation's own: --policy and --assume.
 void read_in_words_of(const ops::Op& op, const Settings& settings, engine::CampaignOptions& options) {
   options.op = &op;
   options.policy = read_policy(settings, op);
@@ -107,8 +107,8 @@ std::string utc_stamp() {
   return text;
 }
 
-// Makes PARENT/UTC-SEED, or UTC alone where the seed is kept back; with -2 and so on behind it where one second begins several. A
-// folder that cannot be made is told by whoever writes into it.
+// Makes PARENT/UTC-SEED, or UTC alone where the seed is kept back; with -2 and so on behind it where one second begins
+// several. A folder that cannot be made is told by whoever writes into it.
 std::filesystem::path new_folder(const std::filesystem::path& parent, std::optional<std::uint64_t> seed) {
   const std::string name = utc_stamp() + (seed ? fmt::format("-{}", *seed) : "");
   std::error_code error;

@@ -21,7 +21,7 @@ const ops::Op* asked_op(const Settings& settings);
 Option sizes_option();
 SizeRegime read_sizes(const Settings& settings);
 
-// What every verb that draws problems takes; its laws and its subjects are its own.
+// The options of every verb that draws problems; its laws and its subjects are its own.
 std::vector<Option> campaign_options();
 
 // A folder name from a subject: "fault:scale-twice" gives "fault-scale-twice".
@@ -40,19 +40,19 @@ CampaignExtent read_extent(const Settings& settings, bool open_ended);
 std::filesystem::path campaign_folder(const Settings& settings, bool open_ended, const std::string& folder_name,
                                       std::optional<std::uint64_t> seed);
 
-// What they say for a campaign of `options.verb`, all but laws and subjects. `open_ended`: it draws for 30 s with a random seed
-// unless told, goes on after failures, and has a folder, of `folder_name` below attest-out.
+// Reads them for a campaign of `options.verb`, all but laws and subjects. `open_ended`: it draws for 30 s with a random
+// seed unless told, goes on after failures, and has a folder, of `folder_name` below attest-out.
 void read_campaign(const Settings& settings, bool open_ended, const std::string& folder_name,
                    engine::CampaignOptions& options);
-// What --repeat and --jobs say, or the subjects that are open by now; `peer`: of two subjects the second.
+// Reads --repeat and --jobs, or asks the subjects, which are open by now; `peer`: the second of two subjects.
 void read_pace(const Settings& settings, const SubjectInfo& info, const SubjectInfo* peer,
                engine::CampaignOptions& options);
 // The operation under test, if no option said it, and what is said in its words; the subject is open by now.
 void read_operation(const Settings& settings, const SubjectInfo& info, engine::CampaignOptions& options);
-// As read_campaign(), of a single problem. Throws Error(usage) for an option of random problems.
+// The same as read_campaign() for a single problem. Throws Error(usage) for an option of random problems.
 void read_problem(const Settings& settings, engine::CampaignOptions& options);
 
-// What --json, --events, --junit and --sarif ask for, opened before the work starts.
+// The files of --json, --events, --junit and --sarif, opened before the work starts.
 struct Outputs {
   std::unique_ptr<OutputFile> json, events, junit, sarif;
 
@@ -61,7 +61,8 @@ struct Outputs {
   [[nodiscard]] std::unique_ptr<engine::Observer> observer() const;
 };
 
-// What `attest report` reads: the summary of a campaign and what it drew, into its folder, if it has one.
+// Writes the record that `attest report` reads, the summary of a campaign and its coverage, into its folder, if it has
+// one.
 void keep_record(const engine::Summary& summary, const SubjectInfo& info, const engine::CampaignOptions& options);
 
 // Writes the reports of a campaign that ended, and says its exit status.

@@ -31,20 +31,20 @@ using certify::Claim;
 using nlohmann::ordered_json;
 using LawClaim = properties::Claim;
 
-// What the law of a reproducer claims of the numbers that its witness names.
+// The claim of a reproducer's law about the numbers that its witness names.
 LawClaim claim_of(const engine::Entry& entry) {
   const auto& witness = entry.evidence;
   if (entry.seen != VerdictKind::fail || !witness || witness->wrong == Wrong::memory) return LawClaim::none;
   const ops::Law* law = ops::find_law(entry.property, entry.problem.op());
   if (law == nullptr) return LawClaim::none;
-  // Of a call that asks for stages too.
+  // The law stage-bound judges elements, of a call that asks for stages too.
   if (law->name == engine::stage_bound_name) return LawClaim::element;
   if (witness->tensor != "out" && witness->tensor != "lse" && witness->tensor != "sum_out") return LawClaim::none;
   return law->claim;
 }
 
-// Whether the law's bound of this number follows from what the subject gave of the stages before. A certificate has the inputs alone:
-// what it excludes, that bound does too, and not the other way round.
+// Whether the law's bound of this number follows from what the subject gave of the stages before. A certificate has the
+// inputs alone: what it excludes, that bound does too, and not the other way round.
 bool follows_from_given(const engine::Entry& entry) {
   return entry.property == engine::stage_bound_name && entry.evidence &&
          (entry.evidence->tensor == "heads" || entry.evidence->tensor == "out");
@@ -71,7 +71,7 @@ std::string why_not_covered(const engine::Entry& entry) {
          "shows it";
 }
 
-// What a certificate says of each way in which a contract lets a call go, where it may go several.
+// The part of a certificate for one of several ways that a contract permits for a call.
 struct CallWay {
   std::string name;
   Answer answer;
@@ -90,7 +90,7 @@ struct Result {
   double value;
 };
 
-// ---- one function for each operation ---------------------------------------------------------------------------------
+// ---- one function for each operation --------------------------------------------------------------------------------
 
 Made certify_value(const Contract& contract, const Problem& problem, const Evidence& witness, LawClaim law,
                    double value) {

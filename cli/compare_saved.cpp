@@ -26,7 +26,7 @@
 namespace attest::cli {
 namespace {
 
-// Of random problems, and of no other.
+// The options of random problems, and of no other.
 constexpr const char* stream_options[] = {"seed",    "cases",         "time",     "forever", "jobs",   "shard",
                                           "assume",  "known",         "no-avoid", "corpus",  "output", "events",
                                           "problem", "shrink-budget", "repeat",   "sizes"};

@@ -6,7 +6,7 @@
 
 namespace attest::cli {
 
-// What `attest compare` takes where one of its sides is a folder of saved calls, beside what a campaign takes.
+// The options of `attest compare` where one of its sides is a folder of saved calls, beside those of a campaign.
 std::vector<Option> saved_side_options();
 
 // Throws Error(usage) for such an option where neither side is a folder.

@@ -20,7 +20,7 @@
 namespace attest::cli {
 namespace {
 
-constexpr double most_seconds = 10;  // of a subject that answers slowly; the rest is limited by what it costs
+constexpr double most_seconds = 10;  // for a subject that answers slowly; work limits the rest
 
 int explain_entry(const Settings& settings, const std::string& path) {
   std::unique_ptr<OutputFile> json;

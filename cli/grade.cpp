@@ -52,7 +52,8 @@ std::vector<engine::GradedFault> faults_of(const ops::Op& op, const std::string&
   return faults;
 }
 
-// What --policy says of an operation: of the only one that is graded, as other verbs have it; of several, each with its share.
+// Reads --policy for an operation: as other verbs do if it is the only one that is graded; else its share of the
+// policy.
 std::optional<ops::Policy> read_policy_of(const Settings& settings, const ops::Op& op, bool alone) try {
   const auto text = settings.text("policy");
   if (alone || !text) return read_policy(settings, op);
@@ -87,7 +88,7 @@ engine::GradeOptions read_grade_options(const Settings& settings, const ops::Op&
   return grade;
 }
 
-// Of each operation that has faults of these names; of --op alone, if it is given.
+// The options of each operation that has faults of these names; of --op alone, if it is given.
 std::vector<engine::GradeOptions> read_all_options(const Settings& settings) {
   const ops::Op* asked = asked_op(settings);
   const std::string glob = settings.text("faults").value_or("*");
@@ -119,7 +120,7 @@ Exit exit_of(std::span<const report::Graded> graded) {
   return found ? Exit::found : graded.back().grade.exit();
 }
 
-// Of one operation its own object; of several, one of all that were asked for.
+// The report of one operation is its own object; that of several is an object of all that were asked for.
 nlohmann::ordered_json json_of(std::span<const report::Graded> graded, std::size_t asked) {
   const auto with_exit = [](nlohmann::ordered_json object, Exit exit) {
     object["exit"] = static_cast<int>(exit);

@@ -24,7 +24,8 @@ void on_signal(int signal) {
     first = seconds();
     return;
   }
-  // `timeout` sends its signal to the program and to the group that it is in, a shell that ends SIGTERM and SIGHUP: one request.
+  // `timeout` sends its signal to the program and to the group that it is in, a shell that ends SIGTERM and SIGHUP: one
+  // request.
   if (seconds() - first < one_request_seconds) return;
   std::signal(signal, SIG_DFL);
   std::raise(signal);

@@ -57,7 +57,8 @@ std::string needed(const Settings& settings, std::string_view key) {
   return *text;
 }
 
-// Where they are wrong, what else the numbers of a call would fit, and which planted faults give them. Nothing where they hold.
+// Explains wrong numbers of a call: the other promises that they would fit, and the planted faults that give them.
+// Nothing if they hold.
 std::optional<engine::Explanation> explained(const ops::SavedCall& call, const ops::Contract& contract,
                                              const engine::Judgement& judgement) {
   if (judgement.verdict.kind != VerdictKind::fail) return std::nullopt;

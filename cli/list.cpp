@@ -32,7 +32,7 @@ ordered_json policies_of(const ops::Op& op) {
   return rows;
 }
 
-// Those that a subject is asked alone: what `attest compare` holds two subjects to is no law of one.
+// The laws that a subject is asked alone: those that `attest compare` holds two subjects to are no laws of one.
 ordered_json laws_of(const ops::Op& op) {
   ordered_json rows = ordered_json::array();
   for (const ops::Law& law : op.laws())

@@ -47,16 +47,17 @@ int status(attest::Exit exit, bool bisect) {
   return static_cast<int>(exit);
 }
 
-// A closed descriptor 0, 1 or 2 would be the next file that is opened, and take what is meant for another: hold it, so that
-// writing there still fails.
+// A closed descriptor 0, 1 or 2 would be the next file that is opened, and take what is meant for another: hold it, so
+// that writing there still fails.
 void hold_closed_descriptors() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor)
     if (::fcntl(descriptor, F_GETFD) == -1) ::open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);
 }
 
-// Threads of a kernel that have nothing to do are to sleep, not to spin: other jobs, and other programs, have work for their
-// processors. OpenMP reads that from the environment before main() begins, so that attest starts itself once more. Subjects in
-// processes of their own inherit it. Where that cannot be done, or the environment says something of its own, nothing changes.
+// Threads of a kernel that have nothing to do are to sleep, not to spin: other jobs, and other programs, have work for
+// their processors. OpenMP reads that from the environment before main() begins, so that attest starts itself once
+// more. Subjects in processes of their own inherit it. Where that cannot be done, or the environment says something of
+// its own, nothing changes.
 void wait_passively(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
   if (::setenv("OMP_WAIT_POLICY", "passive", 1) != 0) return;
@@ -67,8 +68,9 @@ void wait_passively(char** argv) {
   ::execv(self, argv);
 }
 
-// Tensors of one problem are the memory of the next: what is freed stays with this process, up to a limit for each thread, in
-// place of being given back and asked for, page by page, once more. An environment that says something of its own has its way.
+// Tensors of one problem are the memory of the next: what is freed stays with this process, up to a limit for each
+// thread, in place of being given back and asked for, page by page, once more. An environment that says something of
+// its own has its way.
 void keep_memory() {
 #ifdef __GLIBC__
   if (std::getenv("GLIBC_TUNABLES") != nullptr || std::getenv("MALLOC_TRIM_THRESHOLD_") != nullptr) return;

@@ -40,7 +40,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t largest_model = std::uintmax_t{1} << 31;  // what protobuf holds
+constexpr std::uintmax_t largest_model = std::uintmax_t{1} << 31;  // the most that protobuf holds
 constexpr std::uint64_t check_cases = 200;
 constexpr double fuzz_seconds = 30;
 
@@ -90,7 +90,7 @@ void read_model_laws(const Settings& settings, models::CampaignOptions& options)
 
 models::CampaignOptions options_of(const Settings& settings, const std::string& verb, const fs::path& model,
                                    const ExportedProgram& file, bool one_problem) {
-  // What a single campaign of the engine knows and this one does not.
+  // Refuses options of the engine's single campaign that this one does not have.
   refuse_keys(settings,
               {"op", "repeat", "shard", "assume", "sizes", "known", "no-avoid", "no-statistics", "events",
                "probe-first", "in-process", "seed-fd"},
@@ -220,7 +220,8 @@ bool is_model_entry(const fs::path& file) {
 
 namespace {
 
-// What an entry's model and runtime are: those it names if this user has started them before, or what --subject and --on say.
+// Finds an entry's model and runtime: those it names if this user has started them before, or those of --subject and
+// --on.
 models::Resolvers resolvers_of(const Settings& settings) {
   const auto refusal = [](const std::string& sentence) { return Error(Exit::no_subject, sentence); };
   const auto trusted = [refusal](const fs::path& path, std::string_view what, std::string_view option) {

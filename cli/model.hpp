@@ -12,7 +12,7 @@ namespace attest::cli {
 
 // Whether a SUBJECT is a model.
 bool names_model(std::string_view subject);
-// What fuzz and check take for models alone.
+// The options of fuzz and check for models alone.
 std::vector<Option> model_options();
 // Throws Error(usage) where one of them is given and SUBJECT is no model.
 void refuse_model_options(const Settings& settings);

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "onnxruntime", "onnxruntime:all", "script.py:O2": a runtime, and one of its builds or none. A build may have further colons.
+// "onnxruntime", "onnxruntime:all", "script.py:O2": a runtime, and one of its builds or none. A build may have further
+// colons.
 struct RuntimeWord {
   std::string runtime, level;
 };
@@ -33,7 +34,7 @@ RuntimeWord runtime_word(const std::string& text) {
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
-// Of a build "LEVEL+PROVIDER+key=value": whether it hands options over.
+// Whether a build "LEVEL+PROVIDER+key=value" hands options over.
 bool has_options(const std::string& build) { return build.find('=') != std::string::npos; }
 
 models::Subject opened(const std::string& name, const std::vector<std::string>& builds, const ResolveOptions& options) {
@@ -59,7 +60,7 @@ bool is_program(const fs::path& file) { return file.extension() == ".pt2"; }
 ResolveOptions runtime_options(const Settings& settings, const fs::path& model) {
   ResolveOptions options = resolve_options(settings);
   if (!is_program(model)) return options;
-  // What `torch` asks, and the time that it takes to compile.
+  // The adapter `torch` reads the program's path here, and takes this time to compile.
   ::setenv("ATTEST_PROGRAM", fs::absolute(model).c_str(), 1);
   constexpr std::chrono::minutes compiling{2};
   if (!settings.text("timeout")) options.limits.call = options.limits.once = compiling;

@@ -17,20 +17,20 @@ namespace attest::cli {
 // before the work starts.
 class OutputFile {
  public:
-  // What a file that is there already holds until stream() is asked for.
+  // The content that an existing file keeps until stream() is asked for.
   enum class Before { nothing, what_it_held };
 
-  // Throws Error(usage) naming the option and the path if it cannot be written. Where it is to hold what it held, a file that
-  // was not there is not there afterwards.
+  // Throws Error(usage) naming the option and the path if it cannot be written. Where it is to hold what it held, a
+  // file that was not there is not there afterwards.
   OutputFile(const std::string& path, std::string_view option, Before before = Before::nothing);
   // Leaves no empty file behind where none was: what stream() was never asked for has nothing to say.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
-  // Of a file that is empty at first. Throws as the constructor does.
+  // The stream of a file that is empty at first. Throws as the constructor does.
   [[nodiscard]] std::ostream& stream();
   [[nodiscard]] bool is_stdout() const noexcept { return path_ == "-"; }
-  // False if what went to a file is not all there. Of a pipe whose reader had enough, as of stdout, nothing is said here.
+  // False if a file does not hold all that was written. Says nothing about stdout, nor a pipe whose reader had enough.
   [[nodiscard]] bool holds_all() const;
   [[nodiscard]] std::string_view option() const noexcept { return option_; }
   // Throws Error(usage) if the path names another file than the one that was opened: a subject may have put it there.
@@ -40,9 +40,9 @@ class OutputFile {
   void open(std::ios::openmode mode);
 
   std::string path_, option_;
-  bool made_ = false;  // by the constructor, and still empty
+  bool made_ = false;                    // by the constructor, and still empty
   std::unique_ptr<std::ofstream> file_;  // null: stdout, or not open yet
-  std::pair<dev_t, ino_t> opened_{};     // of a plain file
+  std::pair<dev_t, ino_t> opened_{};     // a plain file's
 };
 
 // Writes all of it. Throws Error(usage) naming the option if the disk is full.

@@ -36,7 +36,7 @@ struct OfModels {
 
 using report::ReplayedCase;
 
-// For CI. An entry that nothing could run is an error unless that is allowed.
+// One case of a CI report. An entry that nothing could run is an error unless that is allowed.
 ReplayedCase case_of(const engine::ReplayResult& result, bool allow_missing) {
   using enum engine::Replayed;
   using Outcome = ReplayedCase::Outcome;

@@ -8,14 +8,15 @@
 
 namespace attest::cli {
 
-// What saved tensors do not say of their call, of verbs that read them: --q NAME, --layout, --scale, --causal, ..., of every
-// operation.
+// The options that state what saved tensors do not tell about their call, for verbs that read them: --q NAME, --layout,
+// --scale, --causal, ..., of every operation.
 std::vector<Option> saved_call_options();
 
-// --op; the first operation without it. Throws Error(usage) for one that there is not, and for an option of another operation.
+// --op; the first operation without it. Throws Error(usage) for one that there is not, and for an option of another
+// operation.
 const ops::Op& saved_op(const Settings& settings);
 
-// What those options say. `settings` must outlive it.
+// The values of those options. `settings` must outlive it.
 ops::SavedWords saved_words(const Settings& settings);
 
 // A number of at least `lo`.

@@ -148,7 +148,7 @@ void Settings::read_toml(std::string_view verb, std::string_view text) {
 void Settings::complete(std::string_view verb) {
   constexpr std::uintmax_t largest_file = 1 << 20;
   const char* params = std::getenv("ATTEST_PARAMS");
-  std::error_code error;  // of a folder that cannot be searched: read_file says so
+  std::error_code error;  // set for a folder that cannot be searched: read_file says so
   const bool file = std::filesystem::exists("attest.toml", error) || error;
   complete(verb, params == nullptr ? "" : params, file ? engine::read_file("attest.toml", largest_file) : "");
   // A subject can read the environment that this program was started with: the settings leave it.

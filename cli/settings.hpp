@@ -17,19 +17,21 @@ namespace attest::cli {
 // One option that a verb takes.
 struct Option {
   std::string_view name;   // without dashes; also the key in ATTEST_PARAMS and attest.toml
-  std::string_view value;  // what it takes, as shown in help; empty: a switch
+  std::string_view value;  // its argument, as help shows it; empty: a switch
   std::string_view help;
   std::string_view letter{};  // "o" for -o
 };
 
-// The settings of a verb: command line over environment (ATTEST_PARAMS="k=v ...") over attest.toml, each key known to the
-// verb. Every getter throws Error(usage) with one sentence that names the key, where it came from and what is allowed.
+// The settings of a verb: command line over environment (ATTEST_PARAMS="k=v ...") over attest.toml, each key known to
+// the verb. Every getter throws Error(usage) with one sentence that names the key, where it came from and what is
+// allowed.
 class Settings {
  public:
-  // Registers `options` with `app`, whose name is the verb's; the values arrive when it parses. Tables of attest.toml may have
-  // the name of any verb that was declared.
+  // Registers `options` with `app`, whose name is the verb's; the values arrive when it parses. Tables of attest.toml
+  // may have the name of any verb that was declared.
   void declare(CLI::App& app, const std::vector<Option>& options);
-  // After parsing: fills what the command line left open. `verb` names the table of attest.toml that goes before its top level.
+  // After parsing: fills what the command line left open. `verb` names the table of attest.toml that goes before its
+  // top level.
   void complete(std::string_view verb);
   // The same from the texts of ATTEST_PARAMS and attest.toml.
   void complete(std::string_view verb, std::string_view params, std::string_view toml);
@@ -41,7 +43,8 @@ class Settings {
   [[nodiscard]] std::optional<double> seconds(std::string_view key) const;
   // "512M", "8G", "1.5G": powers of 1024, at least 1 MB.
   [[nodiscard]] std::optional<std::uint64_t> bytes(std::string_view key) const;
-  // The table [graph] of attest.toml, what is known of the inputs of models: "size.batch" and its text for each key of each of its tables.
+  // The table [graph] of attest.toml, what is known of the inputs of models: "size.batch" and its text for each key of
+  // each of its tables.
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& graph() const noexcept { return graph_; }
   // "key ATTEST_PARAMS" or "--key": where a value came from, for messages.
   [[nodiscard]] std::string origin(std::string_view key) const;
@@ -61,7 +64,7 @@ class Settings {
     const CLI::Option* option = nullptr;  // says whether it was given: an empty word is one
     std::string text;
   };
-  std::map<std::string, Word, std::less<>> words_;  // what CLI11 writes into
+  std::map<std::string, Word, std::less<>> words_;  // CLI11 writes into them
   std::map<std::string, bool, std::less<>> switches_;
   std::map<std::string, Value, std::less<>> values_;
   std::vector<std::pair<std::string, std::string>> graph_;

@@ -23,7 +23,7 @@ std::optional<std::uint64_t> number_in(const char* variable) {
   throw usage_error(fmt::format("{}={} is no number: give --shard I/N", variable, text));
 }
 
-// Which of how many, from 0; the latter where the scheduler says it.
+// The job's place among others, from 0; `count` is their number where the scheduler says it.
 struct Place {
   std::string said;  // "SLURM_ARRAY_TASK_ID=3"
   std::uint64_t index = 0;
@@ -76,7 +76,7 @@ engine::Shard read_shard(const std::optional<std::string>& text, const std::stri
                     "OMPI_COMM_WORLD_RANK, PMI_RANK): give I/N",
                     origin, *count));
   }
-  if (!count && !place->count) return {};  // of how many nobody says
+  if (!count && !place->count) return {};  // nobody says the count
   if (count && place->count && *count != *place->count)
     throw usage_error(fmt::format("{} {}, and {} is of {}: give I/N", origin, *count, place->said, *place->count));
   const std::uint64_t of = count ? *count : *place->count;

@@ -16,8 +16,8 @@
 namespace attest::cli {
 namespace {
 
-// A path as one would type it: from the working directory if that is shorter, and never without a '/' where that would make
-// it the name of something else.
+// A path as one would type it: from the working directory if that is shorter, and never without a '/' where that would
+// make it the name of something else.
 std::string path_from_here(const std::filesystem::path& file) {
   std::error_code error;
   const std::filesystem::path whole = std::filesystem::weakly_canonical(file, error);
@@ -89,7 +89,7 @@ std::unique_ptr<SubjectFactory> open_noted(const std::string& text, const Resolv
   return subject;
 }
 
-// Of the second of two subjects.
+// The options of the second of two subjects.
 ResolveOptions second_options(const Settings& settings) {
   ResolveOptions options = resolve_options(settings);
   if (const auto python = settings.text("python-b")) options.python = *python;

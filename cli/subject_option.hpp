@@ -14,20 +14,20 @@
 
 namespace attest::cli {
 
-// What a SUBJECT argument may be, for help texts.
+// The forms of a SUBJECT argument, for help texts.
 std::string subject_help();
 
 // --timeout, --in-process, --python.
 std::vector<Option> subject_options();
-// On stderr, once: what a file of the user's can do to others where the system has no fence (subjects/fence.hpp).
+// Says on stderr, once, what a file of the user's can do to others where the system has no fence (subjects/fence.hpp).
 void say_what_is_not_kept_inside();
 
-// What those say.
+// Reads those options.
 ResolveOptions resolve_options(const Settings& settings);
 
-// The subject that `text` names on the command line; what it prints goes to `log_folder`, if one is named. `policy` is one that
-// no option gives. The file of a subject that starts is noted: a corpus file may name it from then on. Throws Error(usage or
-// no_subject).
+// The subject that `text` names on the command line; what it prints goes to `log_folder`, if one is named. `policy` is
+// one that no option gives. The file of a subject that starts is noted: a corpus file may name it from then on. Throws
+// Error(usage or no_subject).
 std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std::string& text,
                                              const std::filesystem::path& log_folder = {},
                                              const std::string& policy = {});
@@ -35,8 +35,9 @@ std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std
 std::unique_ptr<SubjectFactory> open_second(const Settings& settings, const std::string& text,
                                             const std::filesystem::path& log_folder);
 
-// The subject that --subject or else the entry names, as the command line would: builtin:, fault:, a shipped adapter, or a file
-// that the user has started before. Throws Error(no_subject), one sentence on what to pass, for any other external subject.
+// The subject that --subject or else the entry names, as the command line would: builtin:, fault:, a shipped adapter,
+// or a file that the user has started before. Throws Error(no_subject), one sentence on what to pass, for any other
+// external subject.
 std::string subject_text(const Settings& settings, const engine::Entry& entry);
 std::unique_ptr<SubjectFactory> open_subject_of_entry(const Settings& settings, const engine::Entry& entry);
 // The second subject of an entry of two: that of --subject-b, or else as open_subject_of_entry does; under --python-b.

@@ -69,7 +69,8 @@ int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile
   return tell(summary, json);
 }
 
-// Without the problems of a campaign nothing but the reproducers tells what is one defect.
+// Groups the reproducers of a corpus into defects. Without the problems of a campaign nothing but the reproducers tells
+// which are one.
 int triage_corpus(const fs::path& folder, OutputFile* json) {
   engine::Summary summary;
   summary.verb = "triage";

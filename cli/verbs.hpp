@@ -7,8 +7,8 @@ class App;
 
 namespace attest::cli {
 
-// Each adds its verb to the command line. The callback it stores runs the verb and returns the exit status; it may throw
-// attest::Error.
+// Each adds its verb to the command line. The callback it stores runs the verb and returns the exit status; it may
+// throw attest::Error.
 using Run = std::function<int()>;
 void add_fuzz(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
