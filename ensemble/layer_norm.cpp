@@ -17,8 +17,8 @@ using attest::layer_norm::Stage;
 using attest::layer_norm::SumOf;
 using attest::layer_norm::Values;
 
-constexpr Index most_elements = Index{1} << 13;  // of a sample
-constexpr Index most_of_a_row = Index{1} << 17;  // of the one row that a sample has at least
+constexpr Index most_elements = Index{1} << 13;  // elements of a sample
+constexpr Index most_of_a_row = Index{1} << 17;  // elements of the one row that a sample has at least
 constexpr std::uint64_t member_stream = 0x6C6E656E;
 
 std::vector<double> numbers(const Tensor& tensor, Index row, Index hidden) {

@@ -18,7 +18,8 @@ std::optional<std::string_view> refusal(const Problem& problem, const Contract& 
 
 // Rows that are held: as many of those judged as 2^13 elements allow, eight operations each, spread evenly.
 std::vector<Index> sampled_rows(const Problem& problem);
-// ((x - m) / sqrt(v + epsilon)) gamma + beta of these rows, in long double, x being x + residual as the contract has it.
+// ((x - m) / sqrt(v + epsilon)) gamma + beta of these rows, in long double, x being x + residual as the contract has
+// it.
 std::vector<long double> exact_rows(const Inputs& inputs, const Contract& contract, const std::vector<Index>& rows);
 
 // `out`: what a subject returned. All must outlive the sample but `out`.

@@ -7,8 +7,8 @@
 #include "core/mha/inputs.hpp"
 #include "ensemble/standing.hpp"
 
-// Attention blocks beside conforming ones, as sample.hpp has attention. Every element of a block is held: its sums cannot be made
-// for some rows alone.
+// Attention blocks beside conforming ones, as sample.hpp has attention. Every element of a block is held: its sums
+// cannot be made for some rows alone.
 namespace attest::ensemble::mha {
 
 using attest::mha::Call;

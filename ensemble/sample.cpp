@@ -13,10 +13,10 @@ namespace attest::ensemble {
 namespace {
 
 constexpr Index most_work = Index{1} << 16;      // multiply-adds of a sample
-constexpr Index most_of_a_row = Index{1} << 20;  // of the one row that a sample has at least
+constexpr Index most_of_a_row = Index{1} << 20;  // multiply-adds of the one row that a sample has at least
 constexpr std::uint64_t member_stream = 0x656E736D;
 
-// In multiply-adds; what is done to a score beside takes as long as some 32.
+// The work of a row in multiply-adds; the other steps on a score take as long as some 32.
 Index work_of_a_row(const Problem& p) { return p.lk * (p.d + p.dv + 32); }
 
 bool constant(Form form) { return form == Form::one || form == Form::zero; }
@@ -88,7 +88,7 @@ class Exact {
   const bool softcap_first_;
   Index b_ = -1, head_ = -1;
   std::vector<double> keys_, values_;  // [keys, d] and [keys, dv] of that head
-  std::vector<Score> scores_;          // of open keys
+  std::vector<Score> scores_;          // the open keys'
 };
 
 std::vector<double> read_rows(const Tensor& out, std::span<const RowIndex> rows) {

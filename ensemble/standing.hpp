@@ -13,9 +13,9 @@ namespace attest::ensemble {
 // Elements of one result, and conforming kernels to hold it against.
 struct Sample {
   std::vector<long double> exact;                   // the exact value of each element; not finite: it has none
-  std::vector<double> got;                          // what was returned
+  std::vector<double> got;                          // the results
   std::vector<std::array<std::int64_t, 4>> places;  // the index of each
-  Format format = Format::f32;                      // of the output
+  Format format = Format::f32;                      // the output's
   std::function<std::vector<double>()>
       native;  // a built-in kernel's results, asked before the members; it may give none
   std::function<std::vector<double>(int n)> member;  // results of member n
@@ -37,7 +37,8 @@ class Standing {
   [[nodiscard]] std::size_t elements() const noexcept { return count_; }
   [[nodiscard]] int members() const noexcept { return asked_; }
   [[nodiscard]] double r() const;
-  // The element whose error is farthest beyond those of the members: the largest |got - y| / (max_k |out_k - y| + ulp(y)).
+  // The element whose error is farthest beyond those of the members: the largest |got - y| / (max_k |out_k - y| +
+  // ulp(y)).
   struct Element {
     std::array<std::int64_t, 4> place{};
     double got = 0, exact = 0;
@@ -50,8 +51,8 @@ class Standing {
  private:
   struct Member {
     std::vector<double> errors;
-    long double squares = 0;  // of elements that count
-    long double apart = 0;    // squares of its distances to what was returned
+    long double squares = 0;  // over elements that count
+    long double apart = 0;    // squares of its distances to the results
   };
   void add(const std::vector<double>& results);
   void count();

@@ -15,7 +15,7 @@ struct Tolerance {
   engine::Blindness blind;
 };
 
-// What `attest bound` says: the radii, and tolerances that reject no correct result.
+// The content of `attest bound`: the radii, and tolerances that reject no correct result.
 struct BoundReport {
   engine::Spread spread;
   std::vector<double> absolute,

@@ -7,7 +7,7 @@
 
 namespace attest::report {
 
-// What `attest compare` prints of one saved call, and the object that its --json has of it. `name`: the file's.
+// The lines of `attest compare` for one saved call, and the object that its --json has of it. `name`: the file's.
 std::string saved_comparison_text(const std::string& name, const Verdict& verdict);
 nlohmann::ordered_json saved_comparison_json(const std::string& name, const Verdict& verdict);
 

@@ -11,12 +11,12 @@ std::string defects_text(const engine::Summary& summary);
 // A finding's problem, witness, words, size and neighbours that pass, a line each.
 std::string finding_lines(const engine::Finding& finding);
 
-// A reproducer small enough for a sentence: "one query, two keys, causal: row 0 sees key 0 alone, v = 3; got 1.5, the mean
-// of both". Empty for others.
+// A reproducer small enough for a sentence: "one query, two keys, causal: row 0 sees key 0 alone, v = 3; got 1.5, the
+// mean of both". Empty for others.
 std::string in_words(const engine::Entry& entry);
 
-// Neighbours of a minimal problem that pass, those that tell most first: one less of a dimension, then options. "lk: 65 -> 64,
-// causal: 1 -> 0"; empty where the problem is not minimal.
+// Neighbours of a minimal problem that pass, those that tell most first: one less of a dimension, then options. "lk: 65
+// -> 64, causal: 1 -> 0"; empty where the problem is not minimal.
 std::string neighbours_that_pass(const engine::Entry& entry);
 
 // The keys that take part in the witness's row, "0, 2..4 of 7", where a mask tensor or lengths decide that; else empty.

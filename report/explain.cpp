@@ -64,7 +64,7 @@ std::vector<std::string> names(const std::vector<Hypothesis>& all, std::size_t f
   return found;
 }
 
-// Those that give the same numbers as the first, and what tells them from the others.
+// The hypotheses that give the same numbers as the first, and the problems that tell them from the others.
 std::string ambiguity(const Explanation& e) {
   const std::size_t alike = e.alike();
   if (alike < 2) return {};
@@ -103,7 +103,7 @@ std::string looks_like_text(const Explanation& e) {
   return text;
 }
 
-// Those that hold on every problem that was asked, if any does.
+// The fits that hold on every problem that was asked, if any does.
 std::vector<std::string> fits_of(const Explanation& e, bool formats) {
   const bool some = std::ranges::any_of(e.fits, &Fit::everywhere);
   std::vector<std::string> words;

@@ -10,11 +10,12 @@
 
 namespace attest::report {
 
-// What `attest explain` prints: a screen at most.
+// The text of `attest explain`: a screen at most.
 std::string explanation_text(const engine::Entry& entry, const engine::Explanation& explanation);
-// What `attest judge` prints of numbers that were saved. Nothing where nothing fails.
+// The text of `attest judge` for numbers that were saved. Nothing where nothing fails.
 std::string saved_explanation_text(const engine::Explanation& explanation);
-// Three lines at most, behind `label(NAME, TEXT)`: what it looks like, where, and what it fits. Empty where nothing is known.
+// Three lines at most, after `label(NAME, TEXT)`: the likely fault, the place, and the precision that fits. Empty where
+// nothing is known.
 std::string brief_text(const engine::Explanation& explanation,
                        const std::function<std::string(std::string_view, const std::string&)>& label);
 

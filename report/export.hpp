@@ -16,8 +16,8 @@ struct Exported {
   const engine::Entry& entry;
   const ops::Exchange& call;
   bool answered = false;  // the outputs of `call` are what the subject returned just now
-  // Python that leaves the subject's answer in `got`, and stages that the call asks for in `given` by their names; empty: the
-  // recorded output is printed.
+  // Python that leaves the subject's answer in `got`, and stages that the call asks for in `given` by their names;
+  // empty: the recorded output is printed.
   std::string subject_code;
   // The calls of entry.after, with code like subject_code; empty where the subject has none.
   struct Earlier {
@@ -32,18 +32,19 @@ struct Exported {
 // both at the witness. Needs NumPy, and what subject_code needs.
 std::string python_script(const Exported& exported);
 
-// A draft of an issue for the tracker of whoever keeps the kernel, in Markdown: title, what happens and what is expected, what the
-// documents say, the script of python_script(), what was tried, the environment. `documents`: of the subject. `system`: the machine
-// on which the subject was asked.
+// A draft of an issue for the tracker of whoever keeps the kernel, in Markdown: title, what happens and what is
+// expected, what the documents say, the script of python_script(), what was tried, the environment. `documents`: of the
+// subject. `system`: the machine on which the subject was asked.
 std::string issue_text(const Exported& exported, std::span<const Quote> documents, std::string_view system);
 
-// Tensors as an uncompressed .npz: inputs, and outputs where the subject was asked, by their names; bf16 as uint16. A member
-// manifest.json holds the problem, the policy, the contract and the dtypes. Throws Error(usage) if it cannot be written.
+// Tensors as an uncompressed .npz: inputs, and outputs where the subject was asked, by their names; bf16 as uint16. A
+// member manifest.json holds the problem, the policy, the contract and the dtypes. Throws Error(usage) if it cannot be
+// written.
 void write_npz(const Exported& exported, const std::filesystem::path& file);
 
-// A program in C++20 for the suite of whoever keeps the kernel: the tensors, packed row by row, and what a kernel that keeps the contract may return for each
-// element; who has the kernel writes the body of run(). It ends with 1 where an element is outside. Needs no attest. Throws Error(usage) where there
-// are more numbers than a source file should hold.
+// A program in C++20 for the suite of whoever keeps the kernel: the tensors, packed row by row, and what a kernel that
+// keeps the contract may return for each element; who has the kernel writes the body of run(). It ends with 1 where an
+// element is outside. Needs no attest. Throws Error(usage) where there are more numbers than a source file should hold.
 std::string cpp_program(const engine::Entry& entry, ops::Exchange& call);
 
 }  // namespace attest::report

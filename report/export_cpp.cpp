@@ -124,7 +124,7 @@ std::string cpp_program(const engine::Entry& entry, ops::Exchange& call) {
   for (const auto& [name, number] : call.numbers())
     code += fmt::format("[[maybe_unused]] constexpr double {} = {};\n", name, cpp_real(number));
 
-  // What a kernel that keeps its contract may return.
+  // The values that a kernel that keeps its contract may return.
   std::map<std::string, std::vector<std::string>, std::less<>> bounds;
   std::map<std::string, const Tensor*, std::less<>> tensors;
   for (const ops::NamedTensor& named : call.outputs()) {

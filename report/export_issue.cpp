@@ -17,7 +17,7 @@ namespace {
 
 using engine::Entry;
 
-// What goes wrong, in a few words.
+// The symptom in a few words.
 std::string symptom(const Entry& entry) {
   switch (entry.seen) {
     case VerdictKind::error:

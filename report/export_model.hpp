@@ -8,16 +8,17 @@
 
 namespace attest::report {
 
-// What is exported of an entry of a model: the part that fails by itself where there is one, else the whole.
+// The exported part of a model's entry: the part that fails by itself where there is one, else the whole.
 struct ExportedModel {
   const models::Entry& entry;
   const models::Exhibit& exhibit;
   std::filesystem::path
-      file;  // the graph, as a file that the script may read where it is too large to be spelt out; relative to the script
+      file;  // the graph's file, relative to the script, which reads it if the graph is too large to spell out
 };
 
-// A script that builds the graph, runs it as the entry says and prints the worst element beside what is expected. Needs NumPy, onnx and the runtime; of a runtime
-// that is a script of the user's own it prints what that gave. Throws Error(usage) where there are more numbers than a script should hold.
+// A script that builds the graph, runs it as the entry says and prints the worst element beside what is expected. Needs
+// NumPy, onnx and the runtime; of a runtime that is a script of the user's own it prints what that gave. Throws
+// Error(usage) where there are more numbers than a script should hold.
 std::string python_script(const ExportedModel& exported);
 // A draft for the tracker of whoever keeps the runtime, in Markdown. `system`: the machine on which it was asked.
 std::string issue_text(const ExportedModel& exported, std::string_view system);

@@ -110,7 +110,7 @@ std::string print_got(const engine::Entry& entry) {
   return at.empty() ? "print('got\\n', got)\n" : "print('got     ', got[at])\n";
 }
 
-// What must be asked before, on the same instance, or why this script cannot.
+// Code for the calls that must be asked before, on the same instance, or the reason why this script has none.
 std::string earlier_calls(const Exported& exported) {
   const auto& after = exported.entry.after;
   if (after.empty()) return {};

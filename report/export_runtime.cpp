@@ -15,7 +15,7 @@ std::string_view ort_level(std::string_view level) {
                                : "ORT_ENABLE_ALL";
 }
 
-// As attest.split_build has it: %2B is a plus.
+// The inverse of the quoting in attest.split_build: %2B is a plus.
 std::string unquoted(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -50,7 +50,8 @@ struct ProviderBuild {
   std::string level, provider, settings;
 };
 
-// Leaves a `session` on a provider, one of this onnxruntime or of a package that offers it, and never on another in its place.
+// Leaves a `session` on a provider, one of this onnxruntime or of a package that offers it, and never on another in its
+// place.
 std::string session_code(const ProviderBuild& build) {
   if (build.provider.empty())
     return "    session = onnxruntime.InferenceSession(model, options, providers=['CPUExecutionProvider'])\n";

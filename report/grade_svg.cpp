@@ -49,7 +49,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// What all operations draw.
+// The paths of all operations.
 struct Paths {
   std::string labels, names, never, idle, bound;
   std::array<std::string, shades.size()> coloured{};

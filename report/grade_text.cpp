@@ -127,7 +127,7 @@ std::string owed_text(const RuleTable& table) {
       fmt::join(rows, ", "));
 }
 
-// How the rules of others are set for faults of a kernel that promises more than they are told.
+// Says how the rules of others are set for faults of a kernel that promises more than they are told.
 std::string wider_text(const RuleTable& table) {
   std::string text;
   for (const engine::WiderSetting& wider : table.wider) {

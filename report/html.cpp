@@ -139,7 +139,7 @@ std::string defects_html(const json& record) {
   return text + "</section>\n";
 }
 
-// What laws warn of, each with the problem that stands out most.
+// The warnings of laws, each with the problem that stands out most.
 std::string warnings_html(const json& record) {
   if (!record.contains("warnings") || record.at("warnings").empty()) return {};
   std::string text = "<section id=\"warnings\"><h2>Warnings</h2>\n<p class=\"soft\">They fail nothing.</p>\n";

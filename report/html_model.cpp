@@ -21,7 +21,7 @@ constexpr std::string_view panel = "one pair of indices of the first two axes", 
 
 std::string file_name(const json& record) { return std::filesystem::path(said(record, "model")).filename().string(); }
 
-// What the picture of a tensor of more than four axes has in place of its first.
+// A note that a tensor of more than four axes has some of them joined in its picture.
 std::string shape_note(const json& place) {
   if (place.at("shape").size() <= 4) return {};
   return fmt::format("<p class=\"note\">Its shape is {}: the axes before the last three are one here.</p>\n",

@@ -113,7 +113,7 @@ std::string laws_html(const json& record) {
   struct Law {
     std::string name, reason;
     Count held = 0, failed = 0, skipped = 0, vacuous = 0;
-    std::string largest{};  // of models
+    std::string largest{};  // for models
   };
   std::vector<Law> laws;
   const bool of_model = is_of_model(record);

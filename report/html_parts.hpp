@@ -5,7 +5,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-// What reports of kernels and of models have in common. All throw nlohmann's exceptions for a record that is none.
+// The parts that reports of kernels and of models share. All throw nlohmann's exceptions for a record that is none.
 namespace attest::report {
 
 using Count = std::uint64_t;
@@ -15,7 +15,7 @@ std::string said(const nlohmann::json& value);
 std::string said(const nlohmann::json& object, const char* key);
 Count count_of(const nlohmann::json& object, std::string_view key);
 std::string percent(Count part, Count of);
-// Up to `most` of a list, by `key` where they are objects, "; " between.
+// Joins up to `most` entries of a list, by `key` where they are objects, with "; " between.
 std::string joined(const nlohmann::json& list, std::string_view key, std::size_t most);
 
 // HTML, of text that is escaped here.
@@ -27,8 +27,8 @@ std::string row(std::string_view label, const std::string& html);
 std::string scrolled(std::string_view label, const std::string& table);
 std::string reasons_html(const nlohmann::json& reasons);
 
-// One tensor of a failure: which elements are wrong, and how far all of them are off. `panel`: what each picture of a tensor of four
-// axes is of; `beside`: what errors are held against.
+// One tensor of a failure: which elements are wrong, and how far all of them are off. `panel`: what each picture of a
+// tensor of four axes is of; `beside`: what errors are held against.
 std::string place_html(const nlohmann::json& place, std::string_view panel, std::string_view beside);
 // Sections: counts law by law; regions and fields of the problems drawn.
 std::string laws_html(const nlohmann::json& record);
@@ -36,7 +36,7 @@ std::string drawn_html(const nlohmann::json& record);
 // A whole page; header and sections are HTML. Sections are #defects, #laws, #drawn and #given-up.
 std::string page(std::string_view subject, const std::string& header, const std::string& sections);
 
-// Of a record of a campaign of a model (report/models.hpp).
+// Whether the record is that of a campaign of a model (report/models.hpp).
 bool is_of_model(const nlohmann::json& record);
 std::string model_html_page(const nlohmann::json& record);
 

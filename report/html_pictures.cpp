@@ -21,17 +21,18 @@ using At = std::array<Index, 4>;
 
 constexpr Index most_panels = 12, most_cells = 32;
 
-// How many elements of an axis one cell stands for.
+// The number of elements of an axis that one cell stands for.
 Index step_of(Index extent) { return (extent + most_cells - 1) / most_cells; }
 
-// Of how many axes a tensor is; of what an earlier version wrote, by which of them have a length.
+// The number of a tensor's axes; in a record of an earlier version, as far as their lengths tell.
 int axes_of(const json& place) {
   const At extents = place.at("extents").get<At>();
   if (place.contains("axes")) return std::clamp(place.at("axes").get<int>(), 0, 4);
   return extents[3] != 1 ? 4 : extents[2] != 1 ? 3 : 2;
 }
 
-// Of a tensor of fewer axes the last one lies from left to right, the one before it from above, and one more makes panels.
+// Moves a tensor's axes to the last of four: the last lies from left to right, the one before it from above, and one
+// more makes panels.
 At moved(const At& of_axes, int axes, Index missing) {
   At all{missing, missing, missing, missing};
   for (int k = 0; k < axes; ++k) all[static_cast<std::size_t>(4 - axes + k)] = of_axes[static_cast<std::size_t>(k)];
@@ -53,7 +54,7 @@ std::string geometry_svg(const json& place, std::string_view of_four) {
   const Index rows = (extents[2] + step_of(extents[2]) - 1) / step_of(extents[2]);
   const Index columns = (extents[3] + step_of(extents[3]) - 1) / step_of(extents[3]);
   std::map<std::pair<Index, Index>, std::set<std::pair<Index, Index>>>
-      panels;  // of those with a wrong element, the cells
+      panels;  // by panel with a wrong element: its cells
   for (const json& entry : place.at("wrong_at")) {
     const At at = moved(entry.get<At>(), axes, 0);
     panels[{at[0], at[1]}].emplace(at[2] / step_of(extents[2]), at[3] / step_of(extents[3]));

@@ -7,12 +7,13 @@
 
 namespace attest::report {
 
-// A call that was saved, its policy, and what was read otherwise than it stands there: the first lines of what is printed of it. And
-// its operation, shape and options.
+// The first lines about a saved call: the call, its policy, and the parts that were read in another way than saved.
+// Then an object with its operation, shape and options.
 std::string call_text(const ops::SavedCall& call, const ops::Contract& contract);
 nlohmann::ordered_json call_json(const ops::SavedCall& call);
 
-// What `attest judge` prints: the call, the verdict, and of a failure the first and the worst element and how many there are.
+// The text of `attest judge`: the call, the verdict, and for a failure the first and the worst element and how many
+// there are.
 std::string judgement_text(const ops::SavedCall& call, const ops::Contract& contract,
                            const engine::Judgement& judgement);
 // The object that its --json writes, but for `exit`.

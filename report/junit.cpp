@@ -84,7 +84,7 @@ Case by_counts(const std::string& subject, const std::string& law, const json& c
   Case one{subject, law, {}, Case::Kind::passed};
   std::uint64_t failed = 0;
   for (const std::string_view kind : failure_kinds) failed += counts.at(kind).get<std::uint64_t>();
-  // Without a new finding all that failed is known.
+  // All failures are known if there is no new finding.
   if (failed > 0 && (laws.of_new.empty() || (laws.of_known.contains(law) && !laws.of_new.contains(law)))) {
     one.body =
         fmt::format("<system-out>failed on {}, of defects that are known</system-out>", counted(failed, "problem"));

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD";
 
-// The code point that begins at `at` and how many bytes it takes; 0 bytes where there is none (overlong, a surrogate, cut off).
+// The code point that begins at `at` and how many bytes it takes; 0 bytes where there is none (overlong, a surrogate,
+// cut off).
 struct Point {
   std::uint32_t value;
   std::size_t bytes;

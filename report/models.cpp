@@ -159,7 +159,7 @@ std::string_view in_words(const graph::Use& use) {
   return words[static_cast<int>(use.role)];
 }
 
-// What a campaign says while it goes on.
+// Prints the progress and the events of a campaign.
 struct Teller {
   explicit Teller(const TerminalOptions& where) : line(where) {}
   ProgressLine line;

@@ -7,8 +7,8 @@
 
 namespace attest::report {
 
-// The terminal: failures and the summary on `out`, progress on `progress`: one live line where that is a terminal, a line
-// every ten seconds elsewhere.
+// The terminal: failures and the summary on `out`, progress on `progress`: one live line where that is a terminal, a
+// line every ten seconds elsewhere.
 struct TerminalOptions {
   std::ostream& out;
   std::ostream& progress;

@@ -41,7 +41,7 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-// How polygraphy.json has a NumPy array: an .npy as text.
+// A NumPy array as polygraphy.json has it: an .npy as text.
 ordered_json polygraphy_array(const Array& array, const std::string& name) {
   if (array.type == Type::bf16)
     throw usage_error(
@@ -49,7 +49,7 @@ ordered_json polygraphy_array(const Array& array, const std::string& name) {
   return {{"array", base64(models::npy_bytes(array))}, {"polygraphy_class", "ndarray"}};
 }
 
-// As trtexec --help has names: wrapped in single quotes where they hold what parts a spec.
+// A name as trtexec --help has it: wrapped in single quotes where it holds a character that parts a spec.
 std::string trtexec_name(const std::string& name) {
   return name.find_first_of(":,") == std::string::npos ? name : "'" + name + "'";
 }

@@ -7,7 +7,8 @@
 
 namespace attest::report {
 
-// What a campaign says while it goes on: a line of progress, which on a terminal is written over, and text that stays.
+// The lines of a campaign while it goes on: a line of progress, which on a terminal is written over, and text that
+// stays.
 class ProgressLine {
  public:
   explicit ProgressLine(TerminalOptions options) : options_(options) {}

@@ -81,7 +81,7 @@ std::string law_table(const Summary& summary) {
   return text + fmt::format("  the other {} did not fail\n", counted(rows.size() - failing, "law"));
 }
 
-// Of a campaign that went on with a folder. Triage draws nothing, and need not say so.
+// The line for a campaign that went on with a folder. Triage draws nothing, and needs no such line.
 std::string earlier_runs(const Summary& summary) {
   if (summary.earlier_cases == 0 || summary.verb == "triage") return {};
   if (summary.earlier_cases < summary.cases)
@@ -90,7 +90,7 @@ std::string earlier_runs(const Summary& summary) {
          "more\n";
 }
 
-// Of two subjects: who answered how often that it does not take a problem of what both say they take.
+// Counts by side the problems that a subject declined though both say that they take it.
 std::string unsupported_by_side(const Summary& summary) {
   std::uint64_t a = 0, b = 0;
   const std::string prefix(engine::unsupported_prefix);
@@ -101,7 +101,7 @@ std::string unsupported_by_side(const Summary& summary) {
   return a + b == 0 ? std::string() : fmt::format("  unsupported: A {}, B {}\n", grouped(a), grouped(b));
 }
 
-// What contracts leave open between two subjects: no finding, and told each with a problem.
+// The differences that contracts leave open between two subjects: no findings, each told with a problem.
 std::string open_questions(const Summary& summary) {
   std::string text;
   if (summary.subject_b.empty()) return text;
@@ -111,7 +111,7 @@ std::string open_questions(const Summary& summary) {
   return text;
 }
 
-// What laws warn of, each with the problem that stands out most.
+// The warnings of laws, each with the problem that stands out most.
 std::string warnings(const Summary& summary) {
   std::string text;
   if (!summary.subject_b.empty()) return text;

@@ -86,7 +86,7 @@ std::string how_far(const Evidence& evidence) {
 
 std::string element_name(const Evidence& evidence) {
   const auto& i = evidence.index;
-  if (evidence.tensor == "T" || evidence.tensor == "R") return evidence.tensor;  // of no single element
+  if (evidence.tensor == "T" || evidence.tensor == "R") return evidence.tensor;  // the evidence is of no single element
   return evidence.tensor == "lse" ? fmt::format("lse[{},{},{}]", i[0], i[1], i[2])
                                   : fmt::format("{}[{},{},{},{}]", evidence.tensor, i[0], i[1], i[2], i[3]);
 }

@@ -27,7 +27,7 @@ std::string printable(std::string_view text);
 std::string printable_lines(std::string_view text);
 // One line of printable ASCII, for a comment of a script: whatever else a file holds becomes spaces.
 std::string ascii_line(std::string_view text);
-// As Python reads it back where nan and inf are names. Unlike number(), -0 keeps its sign there.
+// A number as Python reads it back where nan and inf are names. Unlike number(), -0 keeps its sign there.
 std::string python_number(double value);
 // Quoted for a POSIX shell where needed.
 std::string shell_quoted(std::string_view word);
@@ -41,18 +41,18 @@ std::string evidence_line(const Evidence& evidence);
 inline constexpr std::string_view undeclared_policy =
     "it declares no policy: each dtype is held to its most generous reading (f16-all, bf16-all, f32, f64)\n";
 
-// What it is held to where it was probed first, and on which assumption.
+// The policy that a subject that was probed first is held to, and the assumption behind it.
 std::string assumed_policy(const std::vector<std::pair<Format, std::string>>& assumed);
 
-// Of one of two subjects: "1: outside its bound, 1 off the exact 0, 8.39e+05 x the radius 1.19e-06".
+// The line of one of two subjects: "1: outside its bound, 1 off the exact 0, 8.39e+05 x the radius 1.19e-06".
 std::string side_line(const Side& side);
 
 // Said aloud wherever one of two subjects has no policy.
 inline constexpr std::string_view undeclared_policies =
     "A or B declares no policy: it is held to the most generous reading of each dtype (f16-all, bf16-all, f32, f64)\n";
 
-// What it takes to see the failure of an entry, if one call is not enough: the calls that a fresh instance must be asked
-// before, a line each, or how often it shows. Behind `indent`, labels fill `width`.
+// The conditions under which an entry's failure shows, if one call is not enough: the calls that a fresh instance must
+// be asked before, a line each, or how often it shows. After `indent`, labels fill `width`.
 std::string conditions_text(const engine::Entry& entry, std::string_view indent, std::size_t width);
 
 // The object that --json writes.

@@ -20,7 +20,7 @@ namespace {
 using engine::Entry;
 
 constexpr Index most_keys_in_words = 4, most_rows_in_words = 4;
-constexpr Index most_elements = Index{1} << 20;  // of a problem that is materialised for a report
+constexpr Index most_elements = Index{1} << 20;  // in a problem that is materialised for a report
 constexpr std::size_t most_runs = 8;
 
 std::string counted(Index n, std::string_view singular, std::string_view plural) {
@@ -82,7 +82,7 @@ std::string options(const Problem& p) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// What the wrong number is, where one of the usual mistakes gives it exactly.
+// The origin of the wrong number, where one of the usual mistakes gives it exactly.
 std::string recognised(double got, const std::vector<double>& v, const std::vector<Index>& open, double expected) {
   if (std::isnan(got)) return {};
   const auto n = static_cast<Index>(v.size());
