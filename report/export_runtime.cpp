@@ -15,7 +15,7 @@ std::string_view ort_level(std::string_view level) {
                                : "ORT_ENABLE_ALL";
 }
 
-// The inverse of the quoting in attest.split_build: %2B is a plus.
+// Unquotes a word as attest.split_build does: %2B is a plus.
 std::string unquoted(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
