@@ -5,8 +5,9 @@
 
 namespace attest {
 
-// Shared memory that a worker process maps too. Its file is as long as it will ever be and sealed: whoever has it can make it neither shorter,
-// so that a look at it would end who looks, nor longer, nor seal it against others. Pages are there once they are written.
+// Shared memory that a worker process maps too. Its file is as long as it will ever be and sealed: whoever has it can
+// make it neither shorter, so that a look at it would end who looks, nor longer, nor seal it against others. Pages are
+// there once they are written.
 class Arena {
  public:
   // Throws Error(internal) if the system gives no shared memory.

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view builtin_prefix = "builtin:", fault_prefix = "fault:";
 
-// As contract_from_json() takes it, which has the policy apart.
+// The object that contract_from_json() takes, which has the policy apart.
 nlohmann::json without_policy(const std::string& text) {
   nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
   if (object.is_discarded()) throw usage_error("what a kernel is to keep of a contract is no JSON");
@@ -31,7 +31,7 @@ nlohmann::json without_policy(const std::string& text) {
   return object;
 }
 
-// ---- the operations that kernels live here of ----------------------------------------------------------------------------
+// ---- the operations that kernels live here of -----------------------------------------------------------------------
 
 struct OfAttention {
   using Entry = kernels::KernelEntry;
@@ -69,7 +69,7 @@ struct OfLayerNorm {
   using Policy = layer_norm::Policy;
   using Abi = attest_layer_norm;
   using Contract = layer_norm::Contract;
-  static constexpr std::string_view op = "layer_norm", prefix = "ln-";  // which its faults have in their names
+  static constexpr std::string_view op = "layer_norm", prefix = "ln-";  // its faults have the prefix in their names
   static std::span<const Entry> correct() { return kernels::layer_norm::builtin_kernels(); }
   static std::span<const Entry> faults() { return kernels::layer_norm::fault_kernels(); }
   static Policy read(const std::string& text) { return layer_norm::policy_from_text(text); }
@@ -131,7 +131,7 @@ struct OfMha {
   }
 };
 
-// ---- subjects ----------------------------------------------------------------------------------------------------------
+// ---- subjects -------------------------------------------------------------------------------------------------------
 
 template <class Op>
 class BuiltinSubject : public Subject {
@@ -210,7 +210,7 @@ class BuiltinFactory : public SubjectFactory {
   SubjectInfo info_;
 };
 
-// ---- names -------------------------------------------------------------------------------------------------------------
+// ---- names ----------------------------------------------------------------------------------------------------------
 
 template <class Op>
 std::vector<ListedSubject> listed(std::string_view prefix, std::span<const typename Op::Entry> kernels) {

@@ -25,7 +25,7 @@ void copy(const Tensor& from, const attest_tensor& to) {
         for (Index d = 0; d < extent(3); ++d) store(to, a, b, c, d, from.at(a, b, c, d));
 }
 
-// ---- attention -----------------------------------------------------------------------------------------------------------
+// ---- attention ------------------------------------------------------------------------------------------------------
 
 void answer(const Problem& problem, const Contract& contract, const emulator::Variant& variant, const Call& call) {
   const auto& asked = call.as<attest_attention>();
@@ -49,7 +49,7 @@ Contract drawn_contract(const Policy& policy, std::uint64_t number) {
   return emulator::draw_contract(policy, static_cast<int>(below(mix(number), emulator::contract_variants)));
 }
 
-// ---- layer_norm ----------------------------------------------------------------------------------------------------------
+// ---- layer_norm -----------------------------------------------------------------------------------------------------
 
 void answer(const layer_norm::Problem& problem, const layer_norm::Contract& contract,
             const emulator::layer_norm::Scheme& scheme, const Call& call) {
@@ -60,7 +60,7 @@ void answer(const layer_norm::Problem& problem, const layer_norm::Contract& cont
   copy(sum_out, asked.sum_out);
 }
 
-// ---- mha -----------------------------------------------------------------------------------------------------------------
+// ---- mha ------------------------------------------------------------------------------------------------------------
 
 constexpr std::uint64_t heads_stream = 0x68656164;  // keeps the heads' contract apart from the block's
 

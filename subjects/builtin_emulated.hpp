@@ -13,7 +13,8 @@
 
 namespace attest {
 
-// A kernel in emulated arithmetic on one problem: what it promises of it, and a function that answers that problem's call.
+// A kernel in emulated arithmetic on one problem: what it promises of it, and a function that answers that problem's
+// call.
 template <class Contract>
 struct EmulatedCallOf {
   Contract contract;
@@ -41,19 +42,21 @@ using EmulatedOps = std::tuple<EmulatedOp<Problem, Policy, Contract>,
                                EmulatedOp<layer_norm::Problem, layer_norm::Policy, layer_norm::Contract>,
                                EmulatedOp<mha::Problem, mha::Policy, mha::Contract>>;
 
-// One of many that compute in `policy`, drawn from `number`. Of attention: order of sums, tiles, splits, placement of the scale, FMA,
-// errors of exp and of division, and what the contract promises beside the policy; half of them promise no more than they use.
+// One of many kernels that compute in `policy`, drawn from `number`. Kernels of attention differ in the order of sums,
+// tiles, splits, placement of the scale, FMA, errors of exp and of division, and promises beside the policy; half of
+// them promise no more than they use.
 EmulatedKernel emulated_kernel(const Policy& policy, std::uint64_t number);
-// The same, of those whose accumulators are tensor cores.
+// The same, drawn from those whose accumulators are tensor cores.
 EmulatedKernel emulated_kernel_with(const Mma& mma, const Policy& policy, std::uint64_t number);
-// Order and shape of sums, ways to the variance, merges, FMA, errors of the reciprocal root up to the end that the contract permits.
-// None has an order that depends on the numbers that it adds.
+// Kernels of layer_norm differ in the order and shape of sums, ways to the variance, merges, FMA, and errors of the
+// reciprocal root up to the end that the contract permits. None has an order that depends on the numbers that it adds.
 EmulatedLayerNorm emulated_kernel(const layer_norm::Policy& policy, std::uint64_t number);
-// Of the heads what attention has; what projections and heads are left in, and the order and chains of their sums.
+// Blocks differ as attention does in their heads; in the format of projections and heads, and in the order and chains
+// of their sums.
 EmulatedBlock emulated_kernel(const mha::Policy& policy, std::uint64_t number);
 
-// Whether a kernel is found that keeps `contract` and returns `out` to the bit (kernels/emulated/steered.hpp), for a problem of one
-// element of out. False says nothing.
+// Whether a kernel is found that keeps `contract` and returns `out` to the bit (kernels/emulated/steered.hpp), for a
+// problem of one element of out. False says nothing.
 bool emulated_kernel_returns(const Contract& contract, const Problem& problem, double out);
 
 }  // namespace attest

@@ -34,7 +34,8 @@ std::string seconds(std::chrono::milliseconds time) {
   return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
 }
 
-// As JSON. The command line may hold bytes that are no text: no worker has a subject of that name, and it says so.
+// The text as JSON. The command line may hold bytes that are no text: no worker has a subject of that name, and it says
+// so.
 std::string quoted(const std::string& text) { return json_text(json(text)); }
 
 }  // namespace
@@ -177,8 +178,8 @@ bool WorkerConnection::copy_in(std::span<const Call> calls) {
   return far_apart;
 }
 
-// Everything the subject changed, guards and inputs included. The tensors of a trip may share an input: what was changed
-// in one copy of it must not be overwritten by the next copy, which was not.
+// Everything the subject changed, guards and inputs included. The tensors of a trip may share an input: what was
+// changed in one copy of it must not be overwritten by the next copy, which was not.
 void WorkerConnection::copy_out(const Call& call, std::size_t index) {
   const std::span<const TensorSlot> tensors = call.shape().tensors;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -335,7 +336,7 @@ Process::Received WorkerConnection::await_answer(std::size_t index, Clock::time_
   }
 }
 
-// Who has a mailbox knocks by empty lines, of which one may come late.
+// Receives a line. A worker with a mailbox knocks by empty lines, of which one may come late.
 Process::Received WorkerConnection::receive_line(Clock::time_point deadline) {
   for (;;) {
     const Process::Received state = process_->receive(line_, deadline);

@@ -139,7 +139,7 @@ bool taken_in = false;
 std::mutex lock;
 std::set<pid_t> ours;
 
-// Those that are there; asks those that have ended for their status. The lock is held: nobody else does.
+// The processes that are there; asks those that have ended for their status. The lock is held: nobody else does.
 std::vector<pid_t> found() {
   std::vector<pid_t> left;
   if (!taken_in) return left;

@@ -109,7 +109,7 @@ Supports read_supports(const json& object, const std::string& at) {
   return supports;
 }
 
-// What each choice of forms promises, with the contract's other keys as they are.
+// Reads the contract of each choice of forms, with the contract's other keys as they are.
 void read_form_contracts(const json& forms, const json& contract, const std::string& at, SubjectInfo& info) {
   for_each_promise(forms, [&](const std::vector<FormChoice>& choices, const json& replaced) {
     json merged = contract;
@@ -144,7 +144,7 @@ std::vector<std::string> read_ops(const json& value) {
   return ops;
 }
 
-// ---- what is said by operation -------------------------------------------------------------------------------------------
+// ---- what is said by operation --------------------------------------------------------------------------------------
 
 bool has(const std::vector<std::string>& ops, std::string_view op) { return std::ranges::find(ops, op) != ops.end(); }
 
@@ -167,12 +167,12 @@ class ByOperation {
     }
   }
 
-  // What it says of an operation; of several, without their names, it speaks of the first.
+  // The part about an operation; one of several, without their names, is about the first.
   [[nodiscard]] json of(std::string_view op) const {
     if (by_operation_) return object_.value(std::string(op), json::object());
     return op == own_op() || !has(ops_, own_op()) ? object_ : json::object();
   }
-  // Where that stands.
+  // The place of that part.
   [[nodiscard]] std::string at(std::string_view op) const {
     return by_operation_ ? fmt::format("{}.{}", key_, one_line(op)) : key_;
   }

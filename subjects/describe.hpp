@@ -5,7 +5,7 @@
 
 namespace attest {
 
-// What a plug-in or a worker says of one of its subjects.
+// The description that a plug-in or a worker gives of one of its subjects.
 struct Offer {
   std::string name, version, describe;  // describe: JSON (docs/plugin.md)
   std::string error;                    // why it cannot be used, if it cannot

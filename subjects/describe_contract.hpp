@@ -9,12 +9,13 @@
 
 namespace attest::describing {
 
-// How `contract` of describe is read, whatever the operation. `Words` are the operation's: its Policy, its Contract and its stages,
-// policy_from_text() and contract_from_json() of a dtype. What is read goes into something that has the members `dtypes` (which are read),
-// `policies`, `policy_declared`, `semantics` and `arithmetic`, as SubjectInfo has them of attention. `at` is where the contract
-// stands: "contract", or "contract.layer_norm". All throw Error(usage) that names the key.
+// Reads `contract` of describe, whatever the operation. `Words` are the operation's: its Policy, its Contract and its
+// stages, policy_from_text() and contract_from_json() of a dtype. The result goes into an object that has the members
+// `dtypes` (which are read), `policies`, `policy_declared`, `semantics` and `arithmetic`, as SubjectInfo has them for
+// attention. `at` is the contract's place: "contract", or "contract.layer_norm". All throw Error(usage) that names the
+// key.
 
-// What a contract says of the policy of one dtype.
+// The policy of one dtype as a contract states it.
 struct PolicyText {
   std::string text, key;
   bool of_this_dtype;  // and of no other: it must store it
@@ -25,8 +26,8 @@ std::vector<std::optional<PolicyText>> policy_texts(const json& contract, const 
 // Throws if a number is said of a dtype that is none of these.
 void require_dtypes(const json& contract, const std::string& at, std::span<const Format> dtypes);
 
-// The policy of each dtype. One that has none, or one of another storage format, gets the most that a correct kernel of this
-// storage format may round: every stage in it.
+// The policy of each dtype. One that has none, or one of another storage format, gets the most that a correct kernel of
+// this storage format may round: every stage in it.
 template <class Words, class Info>
 void read_policies(const json& contract, const std::string& at, Info& info) {
   using Policy = typename Words::Policy;

@@ -35,7 +35,8 @@ std::string value_of(const std::string& form, const json& entry) {
   return value.get<std::string>();
 }
 
-// What the entry says of when its value is drawn; nullopt: nothing. Which forms there are is known once all are read.
+// The rule that an entry states about draws of its value; nullopt if there is none. The names of forms are checked once
+// all are read.
 std::optional<FormRule> rule_of(const std::string& form, const json& entry, const std::string& value) {
   if (!entry.is_object() || !(entry.contains("needs") || entry.contains("where"))) return std::nullopt;
   FormRule rule{value, {}, {}};

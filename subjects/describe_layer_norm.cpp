@@ -42,7 +42,7 @@ void read_param_dtypes(const json& value, const std::string& key, Supports& supp
   if (!supports.param_same && !supports.param_f32) reject(key, "a list that is not empty");
 }
 
-// Of a tensor: whether it may be there, and whether it may be absent.
+// Reads whether a tensor may be there, and whether it may be absent.
 void read_presence(const json& value, const std::string& key, bool& there, bool& absent) {
   if (!value.is_boolean() && value != "required") reject(key, R"(true, false or "required")");
   there = value != false;

@@ -19,7 +19,7 @@ namespace {
 
 using mha::Supports;
 
-// Of biases: whether they may be there, and whether they may be absent.
+// Reads whether biases may be there, and whether they may be absent.
 void read_biases(const json& value, const std::string& key, bool& there, bool& absent) {
   if (!value.is_boolean() && value != "required") reject(key, R"(true, false or "required")");
   there = value != false;
@@ -101,7 +101,8 @@ Supports read_supports(const json& object, const std::string& at) {
   return supports;
 }
 
-// As read_contract() (describe_contract.hpp) has it: one of another storage format gets the most generous reading.
+// Reads the contracts as read_contract() (describe_contract.hpp) does: one of another storage format gets the most
+// generous reading.
 void read_contracts(const json& contract, const std::string& at, mha::Offer& offer) {
   const auto texts = policy_texts(contract, at, offer.dtypes);
   require_dtypes(contract, at, offer.dtypes);

@@ -8,7 +8,7 @@
 
 namespace attest {
 
-// What describe says of mha: as read_layer_norm() (describe_layer_norm.hpp) has it of layer_norm.
+// Reads the part of describe about mha, as read_layer_norm() (describe_layer_norm.hpp) does for layer_norm.
 mha::Offer read_mha(const nlohmann::json& supports, const std::string& supports_at, const nlohmann::json& contract,
                     const std::string& contract_at, std::span<const Format> dtypes);
 

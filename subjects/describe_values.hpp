@@ -15,8 +15,8 @@
 
 namespace attest::describing {
 
-// The values that keys of describe have. `key` is where they stand, "supports.dims.d"; each throws Error(usage) that names it and
-// says what it must be.
+// The values that keys of describe have. `key` is where they stand, "supports.dims.d"; each throws Error(usage) that
+// names it and says what it must be.
 
 using nlohmann::json;
 

@@ -8,7 +8,8 @@
 
 namespace attest {
 
-// The explicit graph of a program that torch exported (MODEL.pt2), as torch.onnx.export makes it in the Python that asks runtimes.
+// The explicit graph of a program that torch exported (MODEL.pt2), as torch.onnx.export makes it in the Python that
+// asks runtimes.
 struct ExportedProgram {
   std::string onnx;                                            // bytes of the file
   std::vector<std::pair<std::string, std::string>> lengths{};  // that it was exported for: of an open axis, "1..64"

@@ -9,8 +9,8 @@
 namespace attest {
 namespace {
 
-// <linux/landlock.h> of the systems that this is built on may be older than the one that it runs on. The numbers are those of every
-// architecture but alpha.
+// <linux/landlock.h> of the systems that this is built on may be older than the one that it runs on. The numbers are
+// those of every architecture but alpha.
 constexpr long create_ruleset = 444, restrict_self = 446;
 constexpr std::uint32_t ask_version = 1;
 constexpr long version_with_signals = 6;

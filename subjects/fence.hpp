@@ -2,8 +2,9 @@
 
 namespace attest {
 
-// Landlock around a subject: what runs inside may send signals to nobody outside, traces none of them, and reaches neither their memory nor
-// their open files. (Who is privileged may still read their environments.) A process inherits the fence of the thread that starts it.
+// Landlock around a subject: what runs inside may send signals to nobody outside, traces none of them, and reaches
+// neither their memory nor their open files. (Who is privileged may still read their environments.) A process inherits
+// the fence of the thread that starts it.
 
 // The part of it that this system has: signals since Linux 6.12, the rest since 5.13.
 enum class Fence : unsigned char { none, memory, memory_and_signals };

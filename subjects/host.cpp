@@ -34,8 +34,8 @@ using nlohmann::json;
 constexpr std::chrono::seconds orphan_grace{
     5};  // past the caller's own limit, after which a forgotten host ends itself
 
-// Ends a host whose caller has forgotten it. Set and put off seldom: a system call for each call of the plug-in would cost more
-// than many of them.
+// Ends a host whose caller has forgotten it. Set and put off seldom: a system call for each call of the plug-in would
+// cost more than many of them.
 class Watchdog {
  public:
   void watch(std::chrono::seconds limit) {
@@ -109,7 +109,7 @@ class Host {
  public:
   Host(std::string file, Channel& channel) : file_(std::move(file)), channel_(channel) {}
 
-  // Until nobody asks any more.
+  // Serves until nobody asks any more.
   void serve() {
     for (;;) {
       if (lost_) return;  // attest starts another
@@ -204,7 +204,7 @@ class Host {
     }
   }
 
-  // What the mailbox asks.
+  // Runs the trip that the mailbox asks for.
   void run_trip() {
     Unpacker message(mailbox_->take());
     arena_->map(message.trip().arena_bytes);

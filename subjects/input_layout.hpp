@@ -9,7 +9,7 @@
 
 #include "core/npz.hpp"
 
-// How the inputs of a model lie in memory when a runtime is handed them.
+// The layouts of a model's inputs in memory when a runtime is handed them.
 namespace attest {
 
 enum class InputLayout : std::uint8_t {
@@ -28,9 +28,9 @@ std::optional<InputLayout> other_layout_named(std::string_view name) noexcept;
 // A tensor as it lies: `bytes` begin at a multiple of 64, and hold `gap` wherever no element lies.
 struct LaidOut {
   std::vector<std::byte> bytes;
-  std::size_t offset = 0;      // of the first element
+  std::size_t offset = 0;      // place of the first element
   std::vector<Index> strides;  // in elements
-  std::vector<bool> element;   // of each byte: whether it is of an element; empty: all are
+  std::vector<bool> element;   // by byte: whether it belongs to an element; empty: all do
   [[nodiscard]] bool is_element(std::size_t byte) const { return element.empty() || element[byte]; }
 };
 LaidOut laid_out(const NamedArray& array, InputLayout layout, std::byte gap);

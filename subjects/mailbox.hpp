@@ -11,19 +11,20 @@
 
 namespace attest {
 
-// The short way between attest and a worker (docs/worker.md, "The mailbox"): memory of its own in which trips are asked and
-// their calls answered, while both ends look. An end that goes to sleep says so, and is knocked up by an empty line in its pipe.
+// The short way between attest and a worker (docs/worker.md, "The mailbox"): memory of its own in which trips are asked
+// and their calls answered, while both ends look. An end that goes to sleep says so, and is knocked up by an empty line
+// in its pipe.
 //
-// Each word has one writer. What lies behind a word is written before it (release) and read after it (acquire). An end that is
-// about to sleep writes that it waits and then looks once more; the other writes its word and then looks whether somebody waits:
-// both with a full fence in between, so that one of them sees the other.
+// Each word has one writer. Data behind a word are written before it (release) and read after it (acquire). An end that
+// is about to sleep writes that it waits and then looks once more; the other writes its word and then looks whether
+// somebody waits: both with a full fence in between, so that one of them sees the other.
 struct MailboxLayout {
   static constexpr int version = 1;
   static constexpr std::size_t asked = 64;          // u64 of attest: the trip
   static constexpr std::size_t answered = 128;      // u64 of the worker: the trip * 65536 + how many of its calls
   static constexpr std::size_t attest_waits = 192;  // u64 of attest: 1 while it sleeps
   static constexpr std::size_t worker_waits = 256;  // u64 of the worker
-  static constexpr std::size_t message = 4096;      // of the trip (packed_call.hpp)
+  static constexpr std::size_t message = 4096;      // the trip's (packed_call.hpp)
   static constexpr std::size_t records = 65536;     // one a call
   static constexpr std::size_t most_calls = 256;
   static constexpr std::size_t bytes = records + most_calls * 16;
@@ -45,7 +46,7 @@ class Mailbox {
 
   [[nodiscard]] int file() const noexcept { return memory_.file(); }
   [[nodiscard]] std::byte* data() const noexcept { return memory_.data(); }
-  // Where the message of the next trip is written.
+  // The memory of the next trip's message.
   [[nodiscard]] std::span<std::byte> message() const noexcept {
     return {memory_.data() + MailboxLayout::message, MailboxLayout::longest_message};
   }
@@ -53,13 +54,13 @@ class Mailbox {
   bool ask(std::uint64_t trip, std::size_t calls);
 
   enum class Answer : std::uint8_t { none, given, nonsense };
-  // What is said of call `index` of the trip: after a spin, or at this moment.
+  // The state of call `index` of the trip: after a spin, or at this moment.
   Answer spin(std::size_t index);
   [[nodiscard]] Answer look(std::size_t index) const;
-  // Around a sleep. True if it is not needed: the answer has come.
+  // Begins a sleep, and ends it. True if it is not needed: the answer has come.
   bool begin_sleep(std::size_t index);
   void end_sleep();
-  // Once look() says `given`.
+  // The record of a call; look() must have said `given`.
   [[nodiscard]] MailboxRecord record(std::size_t index) const;
 
  private:
@@ -75,13 +76,13 @@ class Mailbox {
 class WorkerMailbox {
  public:
   explicit WorkerMailbox(const std::string& path);
-  // In the mapping of the other end, which outlives this one.
+  // Works in the mapping of the other end, which outlives this one.
   explicit WorkerMailbox(const Mailbox& other);
 
   // Whether a new trip is asked: after a spin, or at this moment.
   bool spin();
   [[nodiscard]] bool look() const;
-  // Around a sleep. True if it is not needed: a trip is asked.
+  // Begins a sleep, and ends it. True if it is not needed: a trip is asked.
   bool begin_sleep();
   void end_sleep();
   // Takes the trip that look() saw.

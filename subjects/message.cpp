@@ -211,7 +211,7 @@ ReceivedCall::ReceivedCall(std::span<const std::byte> packed, std::byte* arena, 
     if ((head.tensors >> i & 1) == 0) continue;
     const auto tensor = take<PackedTensor>(packed);
     if (tensor.dtype >= dtype_names.size()) throw usage_error(fmt::format("there is no dtype {}", tensor.dtype));
-    const std::size_t axes = tensor.ndim <= 4 ? tensor.ndim : 0;  // which no tensor has
+    const std::size_t axes = tensor.ndim <= 4 ? tensor.ndim : 0;  // no tensor has none
     place(i, plugin_dtype(static_cast<DType>(tensor.dtype)), {tensor.shape, axes}, {tensor.strides, axes},
           tensor.offset, {arena, arena_bytes});
   }

@@ -15,7 +15,7 @@ namespace attest {
 
 inline constexpr int protocol_version = 1;
 
-// Where the tensors of a call begin in the arena, in the order of its slots.
+// The places in the arena where the tensors of a call begin, in the order of its slots.
 inline constexpr std::size_t most_tensors = 24;
 using TensorOffsets = std::array<std::size_t, most_tensors>;
 
@@ -24,8 +24,8 @@ double finite(const Call& call, const ScalarSlot& scalar);
 // Appends the JSON object of a call whose tensors begin at `offsets` of the arena.
 void append_call(std::string& line, const Call& call, const TensorOffsets& offsets);
 
-// A call read from its JSON object, or from the bytes of a PackedCall, with views into an arena. Not movable: the views point
-// into it.
+// A call read from its JSON object, or from the bytes of a PackedCall, with views into an arena. Not movable: the views
+// point into it.
 struct ReceivedCall {
   // Throws Error(usage) naming what is wrong with the message.
   ReceivedCall(const nlohmann::json& object, std::byte* arena, std::size_t arena_bytes);
@@ -43,8 +43,8 @@ struct ReceivedCall {
   std::string form_;
 };
 
-// JSON from a stranger; discarded if it is none. What lies deeper than any message of ours is left out, since copies and
-// texts of JSON recurse.
+// Parses JSON from a stranger; discarded if it is none. A value that lies deeper than any message of ours is left out,
+// since copies and texts of JSON recurse.
 nlohmann::json parse_foreign(std::string_view text);
 
 // One line of printable ASCII, cut to a length that fits a report.

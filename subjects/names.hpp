@@ -6,8 +6,8 @@
 
 namespace attest {
 
-// Which of the subjects that `target` offers is meant: the one named `wanted`, or the only one if that is empty.
-// Throws Error(no_subject) with the nearest names if there is none of that name; Error(usage) listing them if several are
+// Chooses one of the subjects that `target` offers: the one named `wanted`, or the only one if that is empty. Throws
+// Error(no_subject) with the nearest names if there is none of that name; Error(usage) listing them if several are
 // there and none is named.
 std::size_t choose(std::span<const std::string> names, std::string_view wanted, const std::string& target);
 

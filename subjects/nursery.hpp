@@ -12,8 +12,8 @@
 
 namespace attest {
 
-// A worker that has loaded its subjects, and forks one that serves them for each life (docs/worker.md, "The nursery"). For any
-// number of threads.
+// A worker that has loaded its subjects, and forks one that serves them for each life (docs/worker.md, "The nursery").
+// For any number of threads.
 class Nursery {
  public:
   explicit Nursery(std::unique_ptr<Process> process) : process_(std::move(process)) { process_->counts_alone(); }
@@ -34,7 +34,7 @@ class Nursery {
 
   // Asks for a child that serves `socket`, and does not wait for it.
   void bear(int socket, Process::Shared memory);
-  // How a child went that has ended; nullopt if the nursery is gone.
+  // The end of a child that has ended; nullopt if the nursery is gone.
   std::optional<Ended> reap(pid_t child);
   // The same of a child that was killed, where nobody wants to know.
   void bury(pid_t child);

@@ -6,7 +6,7 @@
 
 namespace attest {
 
-// Where a subject comes from that attest did not bring along.
+// The origin of a subject that attest did not bring along.
 struct Origin {
   std::filesystem::path file;  // the absolute path of the script, plug-in or program; empty for a shipped adapter
   std::string function;        // the subject's name there

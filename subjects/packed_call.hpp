@@ -6,8 +6,8 @@
 
 #include "subjects/message.hpp"
 
-// A trip as it lies in a mailbox (docs/worker.md, "The mailbox"): the numbers of the JSON message in their own bytes, in the order of
-// this machine. For both ends.
+// A trip as it lies in a mailbox (docs/worker.md, "The mailbox"): the numbers of the JSON message in their own bytes,
+// in the order of this machine. For both ends.
 namespace attest {
 
 struct PackedTrip {
@@ -29,7 +29,7 @@ struct PackedTensor {
 };
 static_assert(sizeof(PackedTrip) == 32 && sizeof(PackedCall) == 16 && sizeof(PackedTensor) == 80);
 
-// How many bytes the trip takes in `to`; 0 if it does not fit.
+// Packs a trip. Returns the bytes that it takes in `to`; 0 if it does not fit.
 std::size_t pack(PackedTrip trip, std::span<const Call> calls, std::span<const TensorOffsets> offsets,
                  std::span<std::byte> to);
 
@@ -38,7 +38,7 @@ class Unpacker {
  public:
   explicit Unpacker(std::span<const std::byte> message);
   [[nodiscard]] const PackedTrip& trip() const noexcept { return trip_; }
-  // What is left of the message at the next call. Throws Error(usage) if it is not as docs/worker.md says.
+  // Returns the rest of the message, at the next call. Throws Error(usage) if it is not as docs/worker.md says.
   std::span<const std::byte> next();
 
  private:

@@ -55,7 +55,7 @@ class Message {
     buffer_[0] = '\0';
   }
   char* data() noexcept { return buffer_; }
-  // What is wrong with it, or nullptr.
+  // The complaint about it, or nullptr.
   [[nodiscard]] const char* complaint() const noexcept {
     for (std::size_t i = message_size; i < sizeof buffer_; ++i)
       if (buffer_[i] != filling) return "it wrote past the end of its message";

@@ -18,11 +18,11 @@ struct PluginEntry {
 };
 
 // Loads a shared object and asks it once for its subjects. It is never unloaded.
-// Throws Error(no_subject) if the file cannot be loaded, lacks attest_plugin, speaks another ABI or returns a table that
-// does not hold together.
+// Throws Error(no_subject) if the file cannot be loaded, lacks attest_plugin, speaks another ABI or returns a table
+// that does not hold together.
 std::vector<PluginEntry> load_plugin(const std::filesystem::path& file);
 
-// What the entry offers; its error says if its describe is no JSON or speaks of a function that is NULL.
+// The offer of an entry; its error says if its describe is no JSON or speaks of a function that is NULL.
 Offer offer_of(const PluginEntry& entry);
 
 // A plug-in's kernel between its open and its close.
@@ -44,7 +44,8 @@ class PluginKernel {
 // The subjects of a plug-in in this process, for debugging: what it does to memory, it does to attest.
 class InProcessPlugin : public FromFile {
  public:
-  // `entry` has been chosen among load_plugin's of `file`, which is empty for a shipped adapter. Throws Error(no_subject) if it does not open or describe itself.
+  // `entry` has been chosen among load_plugin's of `file`, which is empty for a shipped adapter. Throws
+  // Error(no_subject) if it does not open or describe itself.
   InProcessPlugin(const PluginEntry& entry, const std::string& file, const std::string& display_name);
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<Subject> open() const override;

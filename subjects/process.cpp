@@ -60,8 +60,8 @@ struct Spawn {
   Spawn& operator=(const Spawn&) = delete;
 };
 
-// A limit of the system (setrlimit) would count what is only reserved, of which sanitizers and device libraries take more than
-// any machine has, and would end a kernel by a null pointer somewhere: what it holds is looked at instead.
+// A limit of the system (setrlimit) would count what is only reserved, of which sanitizers and device libraries take
+// more than any machine has, and would end a kernel by a null pointer somewhere: what it holds is looked at instead.
 constexpr std::chrono::milliseconds between_looks{50};
 constexpr int share_of_looks = 20;                       // a look takes no more than this part of the time
 constexpr std::chrono::seconds patience_after_kill{10};  // a driver may take its time to let go of a process
@@ -80,8 +80,8 @@ std::string signal_name(int signal) {
   return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
-// nullopt if it does not end, though it was killed. What traces it (ptrace) is told first that it has: if that has left its tree, it goes with
-// the orphans.
+// Waits for the child's end. nullopt if it does not end, though it was killed. A process that traces it (ptrace) is
+// told first that it has: if that process has left its tree, it goes with the orphans.
 std::optional<Ended> reap(pid_t child) {
   int status = 0;
   rusage used{};
@@ -95,7 +95,8 @@ std::optional<Ended> reap(pid_t child) {
   }
 }
 
-// For appending. -1, with the reason in errno, for what is no file, as something that the last worker put in its place.
+// Opens the log for appending. Returns -1, with the reason in errno, for a path that is no file, such as one that the
+// last worker put in its place.
 int open_log(const std::filesystem::path& log) {
   const int file = ::open(log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   struct stat status {};
@@ -105,7 +106,7 @@ int open_log(const std::filesystem::path& log) {
   return -1;
 }
 
-// Without attest's own settings, which may say what problems are drawn.
+// The environment without attest's own settings, which may say what problems are drawn.
 std::vector<char*> environment() {
   constexpr std::string_view settings = "ATTEST_PARAMS=";
   std::vector<char*> kept;
@@ -120,7 +121,7 @@ int start(pid_t& child, char* const* arguments, const Spawn& spawn) try {
   int error = 0;
   std::vector<char*> its_environment = environment();
   const auto lock = orphans::starting();
-  std::thread([&] {  // which alone is inside the fence, with what it starts
+  std::thread([&] {  // only this thread is inside the fence, with the processes that it starts
     fence_this_thread();
     error = ::posix_spawnp(&child, arguments[0], &spawn.actions, &spawn.attributes, arguments, its_environment.data());
   })
@@ -162,8 +163,8 @@ Process::Process(std::shared_ptr<Nursery> nursery, Shared memory, std::uint64_t 
   ::close(theirs);
 }
 
-// Its number comes with the first thing that it says, from the system. A privileged process may lie there, too; but not about whose child
-// the one of that number is, so that nobody else's is ever killed.
+// Its number comes with the first thing that it says, from the system. A privileged process may lie there, too; but not
+// about whose child the one of that number is, so that nobody else's is ever killed.
 Process::Received Process::born(Clock::time_point deadline) {
   if (!nursery_ || child_ > 0) return Received::line;
   pid_t sender = 0;
@@ -191,8 +192,8 @@ Process::~Process() {
   if (child_file_ >= 0) ::close(child_file_);
 }
 
-// Until the socket is ready for `events`. A child that died counts as closed once nothing is left to read, even if
-// something it started still holds the other end.
+// Waits until the socket is ready for `events`. A child that died counts as closed once nothing is left to read, even
+// if something it started still holds the other end.
 Process::Received Process::wait_for(short events, Clock::time_point deadline) {
   for (;;) {
     if (holds_too_much()) return Received::too_much_memory;

@@ -14,15 +14,15 @@ namespace attest {
 
 class Nursery;
 
-// How a process ended: the status that wait() gives, and the most memory that it held.
+// The end of a process: the status that wait() gives, and the most memory that it held.
 struct Ended {
   int status;
   std::uint64_t most_held;
 };
 
-// A child process that speaks in lines over its stdin and stdout. It leads a session of its own, without a terminal: a Ctrl-C meant for the
-// campaign does not reach it, and it reaches no terminal. What it started ends with it, wherever that has gone (descendants.hpp), and a
-// fence keeps all of them from others (fence.hpp).
+// A child process that speaks in lines over its stdin and stdout. It leads a session of its own, without a terminal: a
+// Ctrl-C meant for the campaign does not reach it, and it reaches no terminal. The processes it started end with it,
+// wherever they have gone (descendants.hpp), and a fence keeps all of them from others (fence.hpp).
 class Process {
  public:
   using Clock = std::chrono::steady_clock;
@@ -34,24 +34,27 @@ class Process {
     int arena, mailbox;
   };
 
-  // argv[0] is searched on PATH. The child's stderr is appended to `log`. A child found to hold more than `most_memory` bytes
-  // with all that it has started, while it is waited for, is too_much_memory. Of attest's own settings its environment says nothing. Throws Error(no_subject) if it does not start, and
-  // Error(usage) if the log cannot be written.
+  // Starts argv[0], which is searched on PATH. The child's stderr is appended to `log`. A child found to hold more than
+  // `most_memory` bytes with all that it has started, while it is waited for, is too_much_memory. Its environment has
+  // none of attest's own settings. Throws Error(no_subject) if it does not start, and Error(usage) if the log cannot be
+  // written.
   Process(const std::vector<std::string>& argv, Shared memory, const std::filesystem::path& log,
           std::uint64_t most_memory = UINT64_MAX);
-  // A child that `nursery` forks. It is there once it has said so, which born() waits for; its number is the system's to tell.
+  // A child that `nursery` forks. It is there once it has said so, which born() waits for; its number is the system's
+  // to tell.
   Process(std::shared_ptr<Nursery> nursery, Shared memory, std::uint64_t most_memory);
   ~Process();  // kills the child and all below it, and asks for its status
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Until the child of a nursery is there; at once for any other.
+  // Waits until the child of a nursery is there; returns at once for any other.
   Received born(Clock::time_point deadline);
   // Writes `line`, which ends with a newline. `closed` if nobody reads any more.
   Received send(std::string_view line, Clock::time_point deadline);
   // The same with copies of open files.
   Received send(std::string_view line, std::span<const int> files, Clock::time_point deadline);
-  // True if it has said more than it was asked for, which nobody has received yet; empty lines apart where they mean something.
+  // True if it has said more than it was asked for, which nobody has received yet; empty lines apart where they mean
+  // something.
   bool says_more(bool but_empty_lines);
   // The next line, without its newline.
   Received receive(std::string& line, Clock::time_point deadline);
@@ -74,8 +77,8 @@ class Process {
   bool has_ended_by(Clock::time_point deadline) const;
   // Ends the child, if it has not ended itself, and says how it went: "was killed by SIGSEGV", "ended with status 3".
   std::string end();
-  // Whether end() found that what it was asked may have no part in it: its nursery is gone, or it ended itself by SIGALRM, as those do
-  // whose caller has not been heard of for long. Both may have been stopped for a while.
+  // Whether end() found that what it was asked may have no part in it: its nursery is gone, or it ended itself by
+  // SIGALRM, as those do whose caller has not been heard of for long. Both may have been stopped for a while.
   [[nodiscard]] bool is_orphan() const noexcept { return is_orphan_; }
 
  private:
@@ -83,7 +86,7 @@ class Process {
   Received receive_more(Clock::time_point deadline, pid_t* sender = nullptr);
   Received wait_for(short events, Clock::time_point deadline);
 
-  std::shared_ptr<Nursery> nursery_;  // whose child it is; null: ours
+  std::shared_ptr<Nursery> nursery_;  // the nursery that forked it; null: none
   pid_t child_ = -1;
   bool is_orphan_ = false, counts_alone_ = false;
   std::uint64_t most_memory_;

@@ -101,7 +101,7 @@ RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t in
     return nonsense("the status " + one_line(json_text(status)) + ", which is none of ok, unsupported and error");
   answer.result.elapsed_ns = field("ns").is_number_unsigned() ? nanoseconds(field("ns").get<std::uint64_t>()) : 0;
   if (answer.result.status == CallStatus::done) return answer;
-  constexpr std::size_t longest_message = std::size_t{1} << 14;  // of runtimes, whole: what is longer is a flood
+  constexpr std::size_t longest_message = std::size_t{1} << 14;  // a message stays whole; a longer one is a flood
   answer.result.message = text_of(reply, "text", longest_message);
   if (answer.result.message.empty())
     answer.result.message =

@@ -9,7 +9,7 @@
 #include "subjects/describe.hpp"
 #include "subjects/mailbox.hpp"
 
-// What a worker answers (docs/worker.md): a stranger's line, read apart from the process that sent it.
+// The answers of a worker (docs/worker.md): a stranger's lines, read apart from the process that sent them.
 namespace attest {
 
 // The answer to `describe`: what it serves, at least one subject and each with a name, or why it can serve nothing.
@@ -31,12 +31,12 @@ struct RunReply {
   bool logged = false;      // its log says more
   bool ends = false;        // it ends behind this answer
   std::string at{};         // file and line where an error arose: "kernel.py:12"
-  std::string traceback{};  // of an error, lines as the worker wrote them
+  std::string traceback{};  // the error's, lines as the worker wrote them
 };
 
 RunReply read_run_reply(std::string_view line, std::int64_t trip, std::size_t index);
 
-// In place of one that is none: "the worker answered a call with `what`".
+// The reply in place of one that is none: "the worker answered a call with `what`".
 RunReply nonsense(const std::string& what);
 
 // The same from the record in a mailbox; nullopt: its line has the answer.

@@ -48,7 +48,8 @@ std::optional<Target> split_program(std::string_view text) {
   return Target{std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
 }
 
-// A folder that only this user can write, in the one for temporary files, where others may have put something of its name.
+// A folder that only this user can write, in the one for temporary files, where others may have put something of its
+// name.
 fs::path private_folder() {
   std::error_code error;
   const fs::path temporary = fs::temp_directory_path(error);
@@ -265,7 +266,7 @@ std::unique_ptr<SubjectFactory> resolve(std::string_view text, Trust trust, cons
   lists.push_back(adapter_subjects());
   for (const auto& list : lists)
     for (const ListedSubject& subject : list)
-      // Of "builtin:nope", the built-in ones are of interest.
+      // The names that begin like "builtin:nope" are the built-in ones.
       if (text.find(':') == std::string_view::npos || subject.name.starts_with(text.substr(0, text.find(':') + 1)))
         names.push_back(subject.name);
   const std::string unknown = "there is no subject '" + one_line(text) + "'";

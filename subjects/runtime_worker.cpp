@@ -36,7 +36,7 @@ struct Nonsense {
   std::string what;
 };
 
-// What describe says of the one runtime that it has.
+// Reads the describe of the one runtime that it has.
 RuntimeInfo info_from(const std::vector<Offer>& offers, const std::string& target) {
   if (offers.size() != 1)
     throw Error(Exit::no_subject,

@@ -23,38 +23,41 @@ struct RuntimeInfo {
   std::vector<InputLayout> layouts{};  // in which it takes inputs besides packed ones
 };
 
-// How a model is to be compiled.
+// The way in which a model is to be compiled.
 struct ModelBuild {
   std::string build;  // one of RuntimeInfo::builds
   int threads = 1;    // 0: as it likes
 };
 
-// What became of a request. Tensors, of a run that is done: in the order in which they were asked for.
+// The result of a request. A run that is done has its tensors in the order in which they were asked for.
 struct ModelAnswer {
   CallResult result;
   std::vector<NamedArray> outputs;
 };
 
-// One process of one runtime, and the models that it has compiled, by numbers that it does not give again. After a crash, a timeout
-// or nonsense it can be asked nothing more.
+// One process of one runtime, and the models that it has compiled, by numbers that it does not give again. After a
+// crash, a timeout or nonsense it can be asked nothing more.
 class RuntimeWorker {
  public:
-  // Starts it and has it describe itself. Throws Error(no_subject), one sentence, if it does not start, has no runtime or several.
+  // Starts it and has it describe itself. Throws Error(no_subject), one sentence, if it does not start, has no runtime
+  // or several.
   explicit RuntimeWorker(WorkerCommand command);
 
   [[nodiscard]] const RuntimeInfo& info() const noexcept { return info_; }
   [[nodiscard]] bool usable() const noexcept { return connection_->usable(); }
 
-  // Compiles the ONNX file `bytes`, within the limit for starting or a call, whichever is longer; `model` is its number from then on, whatever becomes of it.
+  // Compiles the ONNX file `bytes`, within the limit for starting or a call, whichever is longer; `model` is its number
+  // from then on, whatever becomes of it.
   CallResult load(std::string_view bytes, const ModelBuild& build, int& model);
-  // What the runtime said of the model that it compiled last: one line, mostly empty.
+  // The runtime's remark on the model that it compiled last: one line, mostly empty.
   [[nodiscard]] const std::string& note() const noexcept { return note_; }
-  // Runs it on inputs that lie so, which is `packed` or one of `layouts`. `room`: bytes that the outputs will hold; an output that does not fit has a type and a shape and no bytes. An input that
-  // was changed by the run is an error.
+  // Runs it on inputs that lie so, which is `packed` or one of `layouts`. `room`: bytes that the outputs will hold; an
+  // output that does not fit has a type and a shape and no bytes. An input that was changed by the run is an error.
   ModelAnswer ask(int model, std::span<const NamedArray> inputs, std::span<const std::string> outputs, std::size_t room,
                   InputLayout layout = InputLayout::packed);
   void unload(int model);
-  // Until when answers are waited for, if the limits of calls are later; and whether that ended the last request before its own limit did.
+  // Sets the end until which answers are waited for, if the limits of calls are later; and says whether that ended the
+  // last request before its own limit did.
   void answer_by(std::optional<std::chrono::steady_clock::time_point> end) { end_ = end; }
   [[nodiscard]] bool cut_off() const noexcept { return cut_off_; }
 

@@ -20,7 +20,7 @@
 namespace attest {
 namespace {
 
-// ---- what a shared object wants ----------------------------------------------------------------------------------------
+// ---- what a shared object wants -------------------------------------------------------------------------------------
 
 constexpr std::uint64_t most_table_bytes = std::uint64_t{1} << 28;
 
@@ -59,7 +59,7 @@ std::string clang_runtime() {
 
 bool is_loaded() { return ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr; }
 
-// ---- poisoning ---------------------------------------------------------------------------------------------------------
+// ---- poisoning ------------------------------------------------------------------------------------------------------
 
 // ASAN's own interface (sanitizer/asan_interface.h): null in a process without it.
 using Region = void (*)(const volatile void*, std::size_t);
@@ -145,7 +145,8 @@ void preload_sanitizer(const char* plugin, char** argv) {
   if (all.find(library) != std::string::npos) return;  // it was tried
   all = library + (all.empty() ? "" : ":" + all);
   ::setenv("LD_PRELOAD", all.c_str(), 1);
-  // A report ends as a signal; what a killed process leaks is nobody's concern. What the user says comes later, and counts.
+  // A report ends as a signal; leaks of a killed process are nobody's concern. The user's options come later, and
+  // count.
   const char* const options = std::getenv("ASAN_OPTIONS");
   const std::string ours = "abort_on_error=1:detect_leaks=0";
   ::setenv("ASAN_OPTIONS", (options != nullptr ? ours + ":" + options : ours).c_str(), 1);

@@ -11,8 +11,8 @@
 namespace attest {
 namespace {
 
-// `asked`, which the script of an adapter in C++ reads: the first input's type, the tensors that are there, the call's numbers and its
-// forms, in the words of Python.
+// `asked`, which the script of an adapter in C++ reads: the first input's type, the tensors that are there, the call's
+// numbers and its forms, in the words of Python.
 std::string options_of(const Call& call) {
   std::string tensors, numbers;
   for (const TensorSlot& slot : call.shape().tensors)

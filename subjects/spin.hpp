@@ -5,9 +5,9 @@
 
 namespace attest {
 
-// How an end of a mailbox (mailbox.hpp) waits: it looks again and again, giving the processor away between looks, for as long
-// as that has paid of late, and no longer than `longest`; then it blocks. Where waits are long, or the processor is wanted by
-// others, it blocks at once.
+// The waiting of an end of a mailbox (mailbox.hpp): it looks again and again, giving the processor away between looks,
+// for as long as that has paid of late, and no longer than `longest`; then it blocks. Where waits are long, or the
+// processor is wanted by others, it blocks at once.
 class Spin {
  public:
   using Clock = std::chrono::steady_clock;

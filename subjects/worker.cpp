@@ -21,7 +21,8 @@ namespace {
 constexpr std::uintmax_t largest_log = std::uintmax_t{16} << 20;
 constexpr int trips_between_looks = 1024;
 
-// The output of a worker is kept, but not without end: a full log begins anew. A link that a worker put in its place is not followed.
+// The output of a worker is kept, but not without end: a full log begins anew. A link that a worker put in its place is
+// not followed.
 void keep_log_small(const std::filesystem::path& log) {
   std::error_code ignored;
   const std::uintmax_t size = std::filesystem::file_size(log, ignored);
@@ -72,7 +73,7 @@ class WorkerSubject : public Subject {
     return results;
   }
 
-  // Where the next worker is ready, nobody waits for the end of this one.
+  // Starts anew. Where the next worker is ready, nobody waits for the end of this one.
   bool renew() override {
     if (command_.ways.nursery) part();
     connection_.reset();
@@ -90,7 +91,8 @@ class WorkerSubject : public Subject {
     has_leaving_ = true;
   }
 
-  // The limit is for the kernel. What a subject says of plans and of its first call is of an idle machine.
+  // The time to wait for a call. The limit is for the kernel alone; the subject states its times for plans and its
+  // first call for an idle machine.
   [[nodiscard]] Patience patience() const {
     const auto busy = [](double ms) { return std::chrono::milliseconds(std::lround(WorkerSource::busy * ms)); };
     const auto limit = command_.limits.call;

@@ -11,8 +11,9 @@
 namespace attest {
 namespace {
 
-// A library that opens a device takes hundreds of milliseconds: while lives are short, one after the other, it takes a few, each
-// of which holds what a device gives a process. At most one for each processor, and all within what one may hold when it is asked.
+// A library that opens a device takes hundreds of milliseconds: while lives are short, one after the other, it takes a
+// few, each of which holds what a device gives a process. At most one for each processor, and all within what one may
+// hold when it is asked.
 constexpr std::size_t fewest_most_kept_ready = 4, most_kept_ready = 8;
 
 std::size_t most_ready(std::uint64_t held_by_one, std::uint64_t memory) {

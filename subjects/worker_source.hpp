@@ -15,36 +15,36 @@
 
 namespace attest {
 
-// Where the workers of a subject come from: children of a nursery, where it can be one, else processes started anew. For any
+// The source of a subject's workers: children of a nursery, where it can be one, else processes started anew. For any
 // number of threads.
 class WorkerSource {
  public:
   // Starts the first and waits for its description. Throws Error(no_subject) if it does not start.
   WorkerSource(const WorkerCommand& command, const std::string& wanted);
-  // Those that are to end are given one moment, all of them together.
+  // Gives the workers that are to end one moment, all of them together.
   ~WorkerSource();
   WorkerSource(const WorkerSource&) = delete;
   WorkerSource& operator=(const WorkerSource&) = delete;
 
   [[nodiscard]] const std::vector<Offer>& offers() const noexcept { return offers_; }
 
-  // One that has described itself, for a first life or after another has ended: from then on the next is kept ready, where the
-  // command says so, and, of a nursery's, as many as it takes for one to be ready in time. Throws Error(no_subject) if it does not
-  // start.
+  // One that has described itself, for a first life or after another has ended: from then on the next is kept ready,
+  // where the command says so, and, of a nursery's, as many as it takes for one to be ready in time. Throws
+  // Error(no_subject) if it does not start.
   std::unique_ptr<WorkerConnection> first(const std::string& subject);
   std::unique_ptr<WorkerConnection> next(const std::string& subject);
 
-  // Tells one that nobody asks it any more. It has a moment to end by itself, for which nobody waits here: a driver may take long to let
-  // go of a process.
+  // Tells one that nobody asks it any more. It has a moment to end by itself, for which nobody waits here: a driver may
+  // take long to let go of a process.
   void see_off(std::unique_ptr<WorkerConnection> worker);
   // Forgets those that have ended since, or have had their moment. False if none is left.
   bool has_leaving();
 
-  // What a busy machine may take, of what an idle one does.
+  // The time on a busy machine, as a multiple of that on an idle one.
   static constexpr int busy = 4;
-  // What the first call of a process may take beyond the limit of any: that of heavy libraries brings up what loading them does
-  // not. Judged by how long loading took; once a first call was answered, by how long those took that were; none where
-  // three were not, and no other was.
+  // The time that the first call of a process may take beyond the limit of any: with heavy libraries it brings up what
+  // loading them does not. It is judged by the time that loading took; once a first call was answered, by the time of
+  // those that were; none where three were not, and no other was.
   [[nodiscard]] std::chrono::milliseconds warm_up() const noexcept;
   void was_warmed_up_in(std::chrono::nanoseconds took) noexcept;
   void did_not_warm_up() noexcept { ++unanswered_; }

@@ -1,7 +1,8 @@
 // ggml_flash_attn_ext on the CPU backend as a subject of attest. flash_attn_ext.hpp says how its documents are read.
 //
-// k, v and, in float32, q are views of the call's own memory, with its strides and its alignment; q of 16 bits is converted,
-// the mask is made. The result is written in place where out lies as ggml writes it, else into memory with guards.
+// k, v and, in float32, q are views of the call's own memory, with its strides and its alignment; q of 16 bits is
+// converted, the mask is made. The result is written in place where out lies as ggml writes it, else into memory with
+// guards.
 #include "flash_attn_ext.hpp"
 
 #include <ggml-backend.h>
@@ -139,7 +140,7 @@ ggml_backend_t backend() {
   return only.get();
 }
 
-// As many as ggml takes of itself, unless the machine has fewer.
+// The number of threads that ggml takes by itself, unless the machine has fewer.
 int default_threads() {
   const unsigned cores = std::thread::hardware_concurrency();
   return cores == 0 ? GGML_DEFAULT_N_THREADS : std::min(GGML_DEFAULT_N_THREADS, static_cast<int>(cores));

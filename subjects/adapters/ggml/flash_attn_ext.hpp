@@ -1,19 +1,20 @@
-// What ggml:flash_attn_ext offers, promises and rests on, for the plug-in in flash_attn_ext.cpp.
+// The offers, promises and grounds of ggml:flash_attn_ext, for the plug-in in flash_attn_ext.cpp.
 //
-// Documents: ggml 0.25.3 as llama-cpp-python 0.3.36 brings it (llama.cpp at 0c1e57098): ggml.h, ggml-cpu.h, the sources and
-// docs/ops/CPU.csv, a table of the calls that the CPU backend supports. `documents` has the sentences relied on; a test looks
-// each of them up (tests/python/test_ggml_adapter.py). How they are read:
-// - q and the result are float32 (the result's type is written down, q's is nowhere), k and v float16, bfloat16 or float32. A call
-//   of a 16-bit type hands q over in float32, which is exact, and rounds the result once.
-// - precision: nothing is said of a call as it is made, so every step may be in the tensors' type. ggml_prec_set_acc "requires
-//   accumulation of the results in F32" where asked (`prec` f32, as llama.cpp always does): the sums are float32 then, those of q.k,
-//   of the weights, of the values and of parts; what is added up may still be 16 bits wide, and so may what exp gives (`exp_rel`).
-//   Where float16 or bfloat16 is asked for, sums may be in that type. exp is off by 1.95 ulp at most, says the source; the division
-//   is said there to be a product with the reciprocal.
-// - the mask is float16 and added; it says everything that closes a key. It is contiguous, of [n_kv, n_batch, ne32, ne33].
+// Documents: ggml 0.25.3 as llama-cpp-python 0.3.36 brings it (llama.cpp at 0c1e57098): ggml.h, ggml-cpu.h, the sources
+// and docs/ops/CPU.csv, a table of the calls that the CPU backend supports. `documents` has the sentences relied on; a
+// test looks each of them up (tests/python/test_ggml_adapter.py). They are read as follows:
+// - q and the result are float32 (the result's type is written down, q's is nowhere), k and v float16, bfloat16 or
+//   float32. A call of a 16-bit type hands q over in float32, which is exact, and rounds the result once.
+// - precision: nothing is said of a call as it is made, so every step may be in the tensors' type. ggml_prec_set_acc
+//   "requires accumulation of the results in F32" where asked (`prec` f32, as llama.cpp always does): the sums are
+//   float32 then, those of q.k, of the weights, of the values and of parts; their terms may still be 16 bits wide, and
+//   so may the results of exp (`exp_rel`). Where float16 or bfloat16 is asked for, sums may be in that type. exp is off
+//   by 1.95 ulp at most, says the source; the division is said there to be a product with the reciprocal.
+// - the mask is float16 and added; it says everything that closes a key. It is contiguous, of [n_kv, n_batch, ne32,
+//   ne33].
 // - n_kv_max is the largest number of finite entries in a row of the mask, or left alone.
-// max_bias (slopes that multiply the mask) stays 0 and sinks are absent: a call of attest has neither. Nothing is said on empty
-// rows, NaN, determinism, batches: nothing is claimed.
+// max_bias (slopes that multiply the mask) stays 0 and sinks are absent: a call of attest has neither. Nothing is said
+// on empty rows, NaN, determinism, batches: nothing is claimed.
 #pragma once
 
 inline constexpr const char* describe_flash_attn_ext = R"json({

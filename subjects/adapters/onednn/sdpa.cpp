@@ -1,8 +1,8 @@
-// oneDNN's pattern of scaled dot-product attention, in its Graph API on the CPU, as a subject of attest. sdpa.hpp says how its
-// documents are read.
+// oneDNN's pattern of scaled dot-product attention, in its Graph API on the CPU, as a subject of attest. sdpa.hpp says
+// how its documents are read.
 //
-// q, k, v and out are the call's own memory with its strides; where an axis is broadcast, which a logical tensor cannot say, a
-// packed copy goes in. A graph is compiled once for each way in which calls differ, and kept.
+// q, k, v and out are the call's own memory with its strides; where an axis is broadcast, which a logical tensor cannot
+// say, a packed copy goes in. A graph is compiled once for each way in which calls differ, and kept.
 #include "sdpa.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -28,7 +28,7 @@ using Type = logical_tensor::data_type;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// What goes in or comes out: its shape, its strides in elements, where it lies, and a copy of it where it had to be packed.
+// An input or output: its shape, its strides in elements, its place, and a copy of it where it had to be packed.
 struct Array {
   Array() = default;
   Array(Type its_type, Dims its_shape, Dims its_strides, void* its_data = nullptr)
@@ -103,7 +103,8 @@ bool masked(const Attention& call) {
   return call.keep || call.kv_lengths || call.causal || call.window_left >= 0 || call.window_right >= 0;
 }
 
-// What is added to the scores, in float32, or, as a boolean, which of them stay; narrow along samples and heads that share it.
+// The mask: the numbers that are added to the scores, in float32, or booleans that say which of them stay. It is narrow
+// along samples and heads that share it.
 Array mask_of(const Attention& call, bool boolean, bool grouped) {
   const auto varies = [&](int axis) {
     const auto along = [&](const TensorView& t) { return t && t.size(axis) > 1 && t.stride(axis) != 0; };
@@ -231,7 +232,7 @@ class Pattern {
     const Array& array = arrays_.at(name);
     return {ids_.at(name), array.type, array.shape, array.strides};
   }
-  // By the formula of the document the log-sum-exp of a row without keys is NaN; attest has it as -inf.
+  // Writes the log-sum-exp. By the document's formula that of a row without keys is NaN; attest has it as -inf.
   void leave_lse(const float* numbers) const {
     for (std::int64_t b = 0; b < call_.batch(); ++b)
       for (std::int64_t h = 0; h < call_.heads(); ++h)
@@ -261,8 +262,8 @@ class Pattern {
   std::size_t next_ = 0;
 };
 
-// What is compiled under `unit_axes` one is not found in oneDNN's cache by calls with other strides, nor finds theirs there
-// (onednn-sdpa-1): each call fails for itself.
+// Compiles without oneDNN's cache under `unit_axes` one: calls with other strides do not find that plan, nor does it
+// find theirs (onednn-sdpa-1), so that each call fails for itself.
 template <class Compile>
 Plan apart(const Attention& call, Compile compile) {
   if (call.form("unit_axes", "kept") != "one") return compile();

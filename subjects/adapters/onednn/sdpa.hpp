@@ -1,16 +1,19 @@
-// What onednn:sdpa offers, promises and rests on, for the plug-in in sdpa.cpp.
+// The offers, promises and grounds of onednn:sdpa, for the plug-in in sdpa.cpp.
 //
-// Documents: "Scaled Dot-Product Attention (SDPA)", "Grouped Query Attention (GQA)" and "SoftMax" of oneDNN's Graph API,
-// https://uxlfoundation.github.io/oneDNN/dev_guide_graph_sdpa.html, dev_guide_graph_gqa.html and dev_guide_op_softmax.html, and the
-// headers of onednn-devel 2026.1.0, which is oneDNN 3.13.2. How they are read:
-// - precision: float32 is computed in float32 (fpmath mode strict, the default, allows no downconversion). Of bfloat16 the scores are float32 up
-//   to the softmax, whose result is bfloat16, and sums are float32 (accumulation mode strict, the default); what exp gives may be
-//   no better than bfloat16 (`exp_rel`). No word on how far off exp is in float32: 4 ulp. Subnormals may be taken for zero;
+// Documents: "Scaled Dot-Product Attention (SDPA)", "Grouped Query Attention (GQA)" and "SoftMax" of oneDNN's Graph
+// API, https://uxlfoundation.github.io/oneDNN/dev_guide_graph_sdpa.html, dev_guide_graph_gqa.html and
+// dev_guide_op_softmax.html, and the headers of onednn-devel 2026.1.0, which is oneDNN 3.13.2. They are read as
+// follows:
+// - precision: float32 is computed in float32 (fpmath mode strict, the default, allows no downconversion). With
+//   bfloat16 the scores are float32 up to the softmax, whose result is bfloat16, and sums are float32 (accumulation mode
+//   strict, the default); the results of exp may be no better than bfloat16 (`exp_rel`). No document bounds the error of exp in
+//   float32: 4 ulp. Subnormals may be taken for zero;
 // - strides are the caller's; along an axis of one element (`unit_axes`) nothing lies, so that its stride may be any;
 // - scale is an input of one element, by Multiply or Divide; there is no softcap;
 // - a mask is Add, of -inf where a key is closed, or Select, a boolean that forces a score to -inf;
 // - an empty row is NaN in the softmax of mode none, and zeros in that of mode inf_as_zero.
-// - the log-sum-exp is the output `stats` of the softmax, max + log of the sum; for a row without keys, where that is NaN, it goes out as -inf.
+// - the log-sum-exp is the output `stats` of the softmax, max + log of the sum; for a row without keys, where that is
+//   NaN, it goes out as -inf.
 // float16 on a CPU takes instructions that few have. Nothing is said on determinism, batches, NaN: nothing is claimed.
 #pragma once
 
