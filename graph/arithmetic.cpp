@@ -41,10 +41,11 @@ class Nearest final : public Arithmetic {
   }
 };
 
-// In [0, 1), a multiple of 2^-53.
+// A number in [0, 1), a multiple of 2^-53.
 double fraction_of(std::uint64_t bits) noexcept { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
-// Numbers of a format's normal range as Member::rounded() rounds them: a lane of the processor's vectors each, the same bits on all of them. Others stay as they are.
+// Numbers of a format's normal range as Member::rounded() rounds them: a lane of the processor's vectors each, the same
+// bits on all of them. Others stay as they are.
 struct NormalRange {
   std::uint64_t least, most;  // magnitudes, as bits of a double
   [[nodiscard]] bool holds(std::uint64_t magnitude) const noexcept { return magnitude >= least && magnitude <= most; }
@@ -122,8 +123,8 @@ class Member final : public Arithmetic {
  private:
   static constexpr std::uint64_t flush_draw = 0x666c757368, absolute_draw = 0x6162736f6c757465;
 
-  // What float64 has rounded already, against another order or a fused product: itself in half of the cases, else the next number
-  // on either side. Equal numbers go alike; 0 and what is not finite stay.
+  // A result that float64 has rounded already, as another order or a fused product may give it: itself in half of the
+  // cases, else the next number on either side. Equal numbers go alike; 0 and numbers that are not finite stay.
   static double neighbour(double x, std::uint64_t key) noexcept {
     const double magnitude = std::fabs(x);
     if (!(magnitude < std::numeric_limits<double>::max()) || magnitude == 0) return x;

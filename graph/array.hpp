@@ -13,31 +13,32 @@
 
 namespace attest::graph {
 
-// Of the elements of a tensor in a graph.
+// The type of the elements of a tensor in a graph.
 enum class Type : std::uint8_t { f16, bf16, f32, f64, i32, i64, boolean, u8, i8 };
 std::string_view name(Type type) noexcept;
 constexpr bool is_floating(Type type) noexcept { return type <= Type::f64; }
 // The least and the greatest number of an integer type.
 std::pair<std::int64_t, std::int64_t> range_of(Type type) noexcept;
-// Of a floating-point type.
+// The format of a floating-point type.
 Format format_of(Type type) noexcept;
 // The type that ONNX's TensorProto.DataType numbers so; nullopt where Type has none.
 std::optional<Type> type_numbered(std::int64_t data_type) noexcept;
 
-// The product of `shape`. Throws Error(usage) with `what` if a length is negative or there are more than `most` elements.
+// The product of `shape`. Throws Error(usage) with `what` if a length is negative or there are more than `most`
+// elements.
 Index elements(std::span<const Index> shape, Index most, std::string_view what);
 // "[2, 3]".
 std::string shape_text(std::span<const Index> shape);
 
-// A tensor of any number of axes, row-major. Numbers of every floating-point type are held as doubles, integers and booleans
-// exactly. Several runs of a graph are evaluated side by side: such a tensor holds one copy of its elements after the other,
-// a lane for each run, and one that is the same in all runs holds one lane.
+// A tensor of any number of axes, row-major. Numbers of every floating-point type are held as doubles, integers and
+// booleans exactly. Several runs of a graph are evaluated side by side: such a tensor holds one copy of its elements
+// after the other, a lane for each run, and one that is the same in all runs holds one lane.
 struct Array {
   Type type = Type::f32;
   std::vector<Index> shape;
   Index lanes = 1;
-  std::vector<double> floats;          // of a floating-point type: lanes * size() of them, else none
-  std::vector<std::int64_t> integers;  // of the other types
+  std::vector<double> floats;          // for a floating-point type: lanes * size() of them, else none
+  std::vector<std::int64_t> integers;  // for the other types
 
   [[nodiscard]] Index size() const noexcept;  // elements of a lane
   [[nodiscard]] Index rank() const noexcept { return static_cast<Index>(shape.size()); }
@@ -50,7 +51,7 @@ struct Array {
 
 // Elements of value 0.
 Array zeros(Type type, std::vector<Index> shape, Index lanes = 1);
-// From numbers in row-major order, one lane.
+// Makes an array of one lane from numbers in row-major order.
 Array floats(Type type, std::vector<Index> shape, std::vector<double> values);
 Array integers(Type type, std::vector<Index> shape, std::vector<std::int64_t> values);
 

@@ -35,8 +35,8 @@ Array repeated(const Step& step, Array x, Index heads) {
   return x;
 }
 
-// The keys that a row may attend to by causality, windows and lengths: [batch or 1, 1, rows, keys]. Rows begin at `past`, or end where the keys of their
-// sample do.
+// The keys that a row may attend to by causality, windows and lengths: [batch or 1, 1, rows, keys]. Rows begin at
+// `past`, or end where the keys of their sample do.
 Array open_keys(const Step& step, Index batch, Index rows, Index keys, Index past) {
   const bool causal = step.integer("is_causal", 0) != 0;
   const Index left = step.integer("left_window_size", -1), right = step.integer("right_window_size", -1);
@@ -82,8 +82,9 @@ void close_empty_rows(Array& weights, const Array& scores) {
 
 }  // namespace
 
-// The function of its schema: q and k times the root of the scale, their product, a softcap, the mask added, softmax, the product with v. Before
-// version 25 documents and implementations differ of rows that no key is left to, which are NaN here: nothing is known.
+// The function of its schema: q and k times the root of the scale, their product, a softcap, the mask added, softmax,
+// the product with v. Before version 25 documents and implementations differ of rows that no key is left to, which are
+// NaN here: nothing is known.
 void attention(Step& step) {
   for (const std::size_t index : {0, 1, 2})
     if (!is_floating(step.in(index).type) || step.in(index).type != step.in(0).type)

@@ -13,7 +13,7 @@
 namespace attest::graph {
 namespace {
 
-// What picks one of its operands: nothing is rounded. NaN stays.
+// Picks one of its operands: nothing is rounded. NaN stays.
 template <class Better>
 void extreme(Step& step, Better better) {
   Array best = step.in(0);
@@ -221,7 +221,8 @@ void sign(Step& step) {
 
 namespace {
 
-// Truncates. What the type does not hold, ONNX leaves open: its nearest number, and 0 for NaN.
+// Truncates a number. ONNX leaves open what becomes of one that the type does not hold: here its nearest number, and 0
+// for NaN.
 std::int64_t truncated(double x, Type type) noexcept {
   const auto [least, most] = range_of(type);
   if (std::isnan(x)) return 0;
@@ -281,7 +282,7 @@ void cast(Step& step) {
   cast_to(step, to);
 }
 
-// To the type of the other input, whose numbers do not matter.
+// Casts to the type of the other input, whose numbers do not matter.
 void cast_like(Step& step) { cast_to(step, step.in(1).type); }
 
 }  // namespace attest::graph

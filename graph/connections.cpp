@@ -25,7 +25,7 @@ Connections::Connections(const Model& model)
     };
     const bool of_shape = node.op == "Shape" || node.op == "Size";
     const std::size_t with_numbers =
-        node.op == "CastLike" ? 1 : node.inputs.size();  // of the other one the type counts
+        node.op == "CastLike" ? 1 : node.inputs.size();  // the other input counts by its type
     for (const int value : node.outputs) {
       if (value < 0) continue;
       givers_[at(value)] = &node;

@@ -6,13 +6,14 @@
 
 namespace attest::graph {
 
-// Who gives and who reads each value of a model, which must live as long.
+// The nodes that give and that read each value of a model, which must live as long.
 class Connections {
  public:
   explicit Connections(const Model& model);
   [[nodiscard]] const Model& model() const noexcept { return model_; }
 
-  // The node that gives a value; of this one of ONNX's own operators, if it is one. nullptr where there is none; a value may be -1.
+  // The node that gives a value; of this one of ONNX's own operators, if it is one. nullptr where there is none; a
+  // value may be -1.
   [[nodiscard]] const Node* giver(int value) const;
   [[nodiscard]] const Node* giver(int value, std::string_view op) const;
   // The only node that reads a value, if it is one of this operator and the value no output of the graph.
@@ -23,15 +24,15 @@ class Connections {
   [[nodiscard]] bool is_number(int value, double number) const;
   // Whether it hangs on no input.
   [[nodiscard]] bool is_constant(int value) const;
-  // Whether it may be a tensor of one element and hangs on no input's numbers. Of what is computed, of the width of heads say, its size shows when it is
-  // evaluated.
+  // Whether it may be a tensor of one element and hangs on no input's numbers. The size of a computed value, of the
+  // width of heads say, shows when it is evaluated.
   [[nodiscard]] bool may_be_single(int value) const;
   // `value` before Transpose, and Reshape to a shape that stays.
   [[nodiscard]] int before_moves(int value) const;
 
  private:
   const Model& model_;
-  // By value.
+  // All are by value.
   std::vector<const Node*> givers_;
   std::vector<std::vector<const Node*>> readers_;
   std::vector<bool> constant_, of_shapes_;

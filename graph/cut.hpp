@@ -14,8 +14,8 @@ Model prefix(const Model& model, int value);
 // An input that takes the place of `value`: of the type and number of axes of `like`, its lengths open.
 Input input_in_place_of(const Model& model, int value, const Array& like);
 
-// The nodes that give `value` from the values of `fed`, which become inputs. What these do not reach comes from the model's own inputs
-// and constants.
+// The nodes that give `value` from the values of `fed`, which become inputs. Values that these do not reach come from
+// the model's own inputs and constants.
 Model segment(const Model& model, std::span<const Input> fed, int value);
 
 // The graph with lengths of `shapes` (by input, in the model's order) in place of open ones.

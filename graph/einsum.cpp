@@ -60,7 +60,8 @@ Lettered summed(Step& step, Lettered from, std::string_view kept) {
   return {std::move(x), std::move(order)};
 }
 
-// A product of matrices: batch axes that both have and that are kept, rows of a, columns of b, and the axes between, which both have.
+// A product of matrices: batch axes that both have and that are kept, rows of a, columns of b, and the axes between,
+// which both have.
 Lettered product(Step& step, Lettered a, Lettered b, std::string_view kept) {
   std::string needed_a = std::string(kept) + b.axes, needed_b = std::string(kept) + a.axes;
   a = summed(step, std::move(a), needed_a);

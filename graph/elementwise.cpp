@@ -210,7 +210,7 @@ void hyperbolic_tangent(Step& step) {
 }
 void sigmoid(Step& step) {
   elementary(
-      step, [](double x) { return 1 / (1 + std::exp(-x)); }, 4, 2);  // the form 1/2 + tanh(x/2)/2: its tanh is near 1 and good to 4 units
+      step, [](double x) { return 1 / (1 + std::exp(-x)); }, 4, 2);  // 1/2 + tanh(x/2)/2, whose tanh is good to 4 units
 }
 
 void negate(Step& step) {

@@ -16,8 +16,8 @@ struct Careless {
 };
 std::unique_ptr<Arithmetic> careless(const Careless& how);
 
-// What a runtime that computes by `arithmetic` gives: the outputs, one lane each, stored in the format of results. Throws as
-// Program::run.
+// The results of a runtime that computes by `arithmetic`: the outputs, one lane each, stored in the format of results.
+// Throws as Program::run.
 std::vector<Array> results_by(const Program& program, const Feeds& feeds, const Arithmetic& arithmetic,
                               const Precision& precision);
 

@@ -14,7 +14,7 @@ namespace attest::graph {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-constexpr double most_squared = 1e150;  // what an infinite z counts as in T
+constexpr double most_squared = 1e150;  // stands for an infinite z in T
 
 // Exponentials end at the least normal number, and some runtimes flush what is below to zero; f16 has its subnormals.
 double floor_of(Format format) noexcept {
@@ -160,7 +160,8 @@ void Ensemble::gather(int upto) {
   gathered_members_ = upto;
 }
 
-// Inputs and weights are rounded to nearest, as they are where they are stored: what is left to chance is how float32 rounds between.
+// Inputs and weights are rounded to nearest, as they are where they are stored: what is left to chance is how float32
+// rounds between.
 void Ensemble::gather_lesser() {
   std::vector<std::unique_ptr<Arithmetic>> lanes;
   lanes.push_back(exact());
@@ -191,7 +192,8 @@ void Ensemble::gather_lesser() {
   }
 }
 
-// Of each element: the largest offset, rounded down to a power of two, of those that w(v) pools; 1 where there is none.
+// The unit of each element: the largest offset, rounded down to a power of two, of those that w(v) pools; 1 where there
+// is none.
 std::vector<double> Ensemble::units_of(const Gathered& gathered, int members) {
   const std::vector<Index>& shape = gathered.reference.shape;
   const std::size_t size = gathered.reference.floats.size();
@@ -220,7 +222,8 @@ Spread Ensemble::spread_of(const Gathered& gathered, int members) const {
   }
   const auto& r = gathered.reference.floats;
   const Format format = precision_.result(format_of(gathered.reference.type));
-  // Squares of f64 leave the range of a double where their roots do not: they are taken in units of the largest of a row.
+  // Squares of f64 leave the range of a double where their roots do not: they are taken in units of the largest of a
+  // row.
   const std::vector<double> units =
       format == Format::f64 ? units_of(gathered, members) : std::vector<double>(r.size(), 1.0);
   std::vector<double> v(r.size());
@@ -254,7 +257,7 @@ Spread Ensemble::spread_of(const Gathered& gathered, int members) const {
 const std::vector<Spread>& Ensemble::spreads(int members) {
   auto& spreads = members == few_members ? few_ : many_;
   if (!spreads.empty()) return spreads;
-  // Those of few members are taken on the way to many.
+  // The spreads of few members are taken on the way to many.
   if (members != few_members && gathered_.empty()) this->spreads(few_members);
   gather(members);
   if (members == many_members) gather_lesser();

@@ -17,11 +17,11 @@ inline constexpr double failing_z = 10,
 inline constexpr int few_members = 4, many_members = 16;
 inline constexpr Index least_for_t = 48;  // elements
 
-// Where correct results of one output lie: reference +- a few deviations, element by element. Of an integer output the
-// reference must be met exactly.
+// The place of correct results of one output: reference +- a few deviations, element by element. An integer output must
+// meet the reference exactly.
 struct Spread {
   Array reference;                // one lane
-  std::vector<double> deviation;  // s, of each element; of integers 0, or infinite where the members do not agree
+  std::vector<double> deviation;  // s, by element; for integers 0, or infinite where the members do not agree
   bool wide = false;              // 8 s exceeds the range of the reference, 0 included, in over half of the elements
 };
 
@@ -40,7 +40,8 @@ struct Scored {
 // `out`: of the reference's type and shape. `name`: the output's.
 Scored scored(const std::string& name, const Array& out, const Spread& spread, std::size_t element);
 
-// What a runtime's results come to. Nothing is proven: a failure says that of thousands of conforming runs none came as far.
+// The verdict on a runtime's results. Nothing is proven: a failure says that of thousands of conforming runs none came
+// as far.
 struct Judgement {
   // vacuous: no element could be judged, or all that could are wide.
   enum class Outcome : std::uint8_t { held, failed, vacuous };
@@ -50,17 +51,18 @@ struct Judgement {
   double t_limit = failing_t;
   Index judged = 0, undetermined = 0;
   int members = 0;                 // that decided
-  std::optional<Witness> witness;  // of z, where that is above 0
+  std::optional<Witness> witness;  // the element with the largest z, where that is above 0
   std::string mismatch;            // an output that is missing, or of another type or shape; z is infinite then
 };
 
-// Correct evaluations of a graph on one problem, in the formats of a precision: a reference in float64, one run that rounds to
-// nearest, and members that round at random (arithmetic.hpp). From
+// Correct evaluations of a graph on one problem, in the formats of a precision: a reference in float64, one run that
+// rounds to nearest, and members that round at random (arithmetic.hpp). From
 //   v = mean_i (m_i - r)^2 + (rn - r)^2,  s^2 = v + w(v)/16 + (u_out r)^2/3 + floor^2,
-// v the largest of that of the precision and, where many members decide, those of Precision::that_store_less; w(v) the mean of what is finite of v over the last axis, over the tensor where that has fewer than 4 elements; floor the least normal number,
-// for f16 half the least subnormal one. The same seed gives the same bits.
-// Where few errors are shared by many elements (the mean of a single row), T is as uncertain as each of them: what members come to
-// says how large it may be.
+// v the largest of that of the precision and, where many members decide, those of Precision::that_store_less; w(v) the
+// mean of what is finite of v over the last axis, over the tensor where that has fewer than 4 elements; floor the least
+// normal number, for f16 half the least subnormal one. The same seed gives the same bits.
+// Where few errors are shared by many elements (the mean of a single row), T is as uncertain as each of them: what
+// members come to says how large it may be.
 class Ensemble {
  public:
   // `program` must live as long. Evaluates nothing yet. `stop`: as Program::run has it.
@@ -69,14 +71,14 @@ class Ensemble {
 
   [[nodiscard]] const Program& program() const noexcept { return program_; }
 
-  // By `members` of few_members or many_members. Throws Error(usage) as Program::run.
+  // The spreads by `members` of few_members or many_members. Throws Error(usage) as Program::run.
   const std::vector<Spread>& spreads(int members);
 
   // The T at which many members fail a runtime. Throws as spreads.
   double t_limit();
 
-  // The verdict on what a runtime gave, in the model's order of outputs, one lane each. Few members may accept; whatever they do
-  // not accept, many decide. Throws as spreads.
+  // The verdict on what a runtime gave, in the model's order of outputs, one lane each. Few members may accept;
+  // whatever they do not accept, many decide. Throws as spreads.
   Judgement judge(const std::vector<Array>& outputs);
 
  private:
@@ -85,11 +87,11 @@ class Ensemble {
     std::vector<double> nearest;               // rn - r
     std::vector<std::vector<double>> members;  // m_i - r, of each
   };
-  struct Gathered {  // of one output
+  struct Gathered {  // the runs of one output
     Array reference;
     Offsets own;
-    std::vector<Offsets> lesser;  // of each precision that stores less, once many members were asked for
-    std::vector<bool> agreed;     // of integers
+    std::vector<Offsets> lesser;  // one for each precision that stores less, once many members were asked for
+    std::vector<bool> agreed;     // for integers
   };
   void gather(int upto);
   void gather_lesser();

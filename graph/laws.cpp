@@ -86,7 +86,7 @@ void append(Array& x, const Array& more) {
   x.shape[0] += more.shape[0];
 }
 
-// Those of `taken`, as one batch.
+// The samples `taken`, as one batch.
 Feeds samples(const Model& model, const Feeds& feeds, const std::string& batch, const std::vector<Index>& taken) {
   Feeds together;
   for (const Input& input : model.inputs) {
@@ -109,7 +109,8 @@ std::optional<std::vector<Array>> all_alone(const Model& model, const Feeds& fee
   return joined(alone);
 }
 
-// Results of a batch that was changed, each in the order of the whole: one of a batch that was permuted, two of one given twice.
+// Results of a batch that was changed, each in the order of the whole: one of a batch that was permuted, two of one
+// given twice.
 using Results = std::optional<std::vector<std::vector<Array>>>;
 
 Results reordered(BatchChange change, const Model& model, const Feeds& feeds, const std::string& batch, Index count,
@@ -132,7 +133,7 @@ Results reordered(BatchChange change, const Model& model, const Feeds& feeds, co
   return results;
 }
 
-// With samples of zeros behind it, whose own results say nothing.
+// The results with samples of zeros behind the batch, whose own results say nothing.
 Results padded(const Model& model, const Feeds& feeds, const std::string& batch, Index count, const Runtime& ask) {
   Feeds more = feeds;
   for (const Input& input : model.inputs) {

@@ -42,13 +42,14 @@ struct StatedFunction {
 };
 inline constexpr std::size_t most_nodes = std::size_t{1} << 20;
 
-// The graph with the nodes of functions in place of the nodes that call them, and those of functions that these call; their values and nodes are named
-// after the node. Throws Fault for one that calls itself, and where more than most_nodes come together.
+// The graph with the nodes of functions in place of the nodes that call them, and those of functions that these call;
+// their values and nodes are named after the node. Throws Fault for one that calls itself, and where more than
+// most_nodes come together.
 void inline_functions(StatedGraph& graph, const std::vector<StatedFunction>& functions);
 
-// The graph with numbered values and its nodes in an order in which they can be evaluated: the file's, if that is one. Without
-// an opset. Throws Fault (wire.hpp) for names that nothing gives or that are given twice, circles, and inputs that are no
-// tensors of a type and a number of axes that are known.
+// The graph with numbered values and its nodes in an order in which they can be evaluated: the file's, if that is one.
+// It has no opset. Throws Fault (wire.hpp) for names that nothing gives or that are given twice, circles, and inputs
+// that are no tensors of a type and a number of axes that are known.
 Model linked(StatedGraph graph);
 
 }  // namespace attest::graph

@@ -5,7 +5,8 @@
 
 #include "core/index.hpp"
 
-// A function for each width of vectors: no product is fused with its sum (-ffp-contract=off), so that all of them give the same bits. Where sanitizers run, one.
+// A function for each width of vectors: no product is fused with its sum (-ffp-contract=off), so that all of them give
+// the same bits. Where sanitizers run, one.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define ATTEST_GRAPH_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))

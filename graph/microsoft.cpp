@@ -1,4 +1,5 @@
-// Operators of the domain com.microsoft, as ONNX Runtime's ContribOperators.md has them, written as ONNX's own: a kernel that fuses these rounds less often.
+// Operators of the domain com.microsoft, as ONNX Runtime's ContribOperators.md has them, written as ONNX's own: a
+// kernel that fuses these rounds less often.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -121,8 +122,8 @@ Array behind(Step& step, const Array* past, const Array& x) {
 
 enum class Key : std::uint8_t { open, filled, closed };
 
-// The addend of scores, [batch, 1, queries, keys]: 0, `filler` or minus infinity. Runtimes differ on rows to which no key is open: nothing is
-// known of these.
+// The addend of scores, [batch, 1, queries, keys]: 0, `filler` or minus infinity. Runtimes differ on rows to which no
+// key is open: nothing is known of these.
 Array mask_of(const Step& step, Type type, std::vector<Index> shape, double filler,
               const std::function<Key(Index sample, Index query, Index key)>& state) {
   Array mask = step.make(type, std::move(shape), 1);
@@ -157,8 +158,8 @@ std::function<bool(Index, Index, Index)> kept_by(const Step& step, std::size_t i
   step.refuse(fmt::format("a mask {} of {} samples, {} queries and {} keys", shape_text(shape), batch, queries, keys));
 }
 
-// Attention of q, k and v [batch, heads, length, width], with a mask as input `mask` and an addend of scores as input `bias`:
-// [batch, queries, heads * width].
+// Attention of q, k and v [batch, heads, length, width], with a mask as input `mask` and an addend of scores as input
+// `bias`: [batch, queries, heads * width].
 Array attended(Step& step, const Array& q, const Array& k, const Array& v, std::size_t mask, std::size_t bias) {
   const Index batch = q.shape[0], queries = q.shape[2], keys = k.shape[2], past = keys - queries;
   const bool causal = step.integer("unidirectional", 0) != 0;
@@ -231,7 +232,8 @@ void projected_attention(Step& step) {
 
 namespace {
 
-// Heads [batch, heads, length, width] turned by tables of cosines and sines [positions, half], at positions [batch, length].
+// Heads [batch, heads, length, width] turned by tables of cosines and sines [positions, half], at positions [batch,
+// length].
 Array turned(Step& step, const Array& x, const Array& cosines, const Array& sines, const Array& positions,
              Index interleaved) {
   if (cosines.rank() != 2) step.refuse(fmt::format("cosines {}", shape_text(cosines.shape)));
@@ -268,7 +270,8 @@ void turned_by_tables(Step& step) {
 
 namespace {
 
-// Keys or values [batch, heads, capacity, width] of each sample: those of the past before row `start`, new ones from there on, `empty` from row `end` on.
+// Keys or values [batch, heads, capacity, width] of each sample: those of the past before row `start`, new ones from
+// there on, `empty` from row `end` on.
 Array in_cache(const Step& step, const Array* past, const Array& fresh, Index capacity,
                const std::vector<Index>& starts, const std::vector<Index>& ends, double empty) {
   const Index heads = fresh.shape[1], rows = fresh.shape[2], width = fresh.shape[3];

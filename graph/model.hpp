@@ -13,8 +13,8 @@
 
 namespace attest::graph {
 
-// An axis of an input: a fixed length, or one that is open. Open axes of one symbol are equally long; one without a symbol is
-// on its own.
+// An axis of an input: a fixed length, or one that is open. Open axes of one symbol are equally long; one without a
+// symbol is on its own.
 struct Dimension {
   std::optional<Index> length;
   std::string symbol;
@@ -75,8 +75,8 @@ struct Body {
   std::vector<int> outputs;
 };
 
-// A graph as an ONNX file states it. Values (tensors) are numbered; what a node reads, an input, a constant or an earlier node
-// gives, and each value has one giver.
+// A graph as an ONNX file states it. Values (tensors) are numbered; what a node reads, an input, a constant or an
+// earlier node gives, and each value has one giver.
 struct Model {
   Index opset = 0;                  // version of ONNX's own operators
   std::vector<std::string> values;  // names

@@ -26,8 +26,9 @@ Array variance_in_one_pass(Step& step, const Array& x, const Array& mean) {
   return step.part(subtract, {&of_squares, &square}, {});
 }
 
-// Groups of channels less their mean and over their deviation, times a scale and plus a bias, one for each channel or group:
-// BatchNormalization with the statistics of each group of each sample, which are computed in the type that is numbered so, their own for 0.
+// Groups of channels less their mean and over their deviation, times a scale and plus a bias, one for each channel or
+// group: BatchNormalization with the statistics of each group of each sample, which are computed in the type that is
+// numbered so, their own for 0.
 void by_groups(Step& step, Index groups, Index stash_type, Array (*variance_of)(Step&, const Array&, const Array&)) {
   const Array &x = step.in(0), &scale = step.in(1), &bias = step.in(2);
   floats_alone(step, x);

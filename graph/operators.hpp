@@ -92,7 +92,7 @@ void slice(Step& step);
 void expand(Step& step);
 void trilu(Step& step);
 void tile(Step& step);
-void dropout(Step& step);  // of inference: what it is given
+void dropout(Step& step);  // the input itself: this is inference
 
 // indexing.cpp: elements are read or written by number
 void gather(Step& step);

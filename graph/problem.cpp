@@ -123,8 +123,8 @@ std::string open_name(const Input& input, std::size_t axis) {
 // ---- numbers of one input
 
 struct Element {
-  std::uint64_t key;         // of its coordinates
-  std::uint64_t row_key;     // of all but the last of them
+  std::uint64_t key;         // hash of its coordinates
+  std::uint64_t row_key;     // hash of all but the last of them
   Index at = 0, length = 1;  // along the last axis
 };
 
@@ -180,7 +180,7 @@ void set_float(Array& x, std::size_t i, Regime regime, const Element& e, std::ui
   const Format format = format_of(x.type);
   if (regime == Regime::mask_1e4 || regime == Regime::mask_lowest) {
     const double out = regime == Regime::mask_1e4 ? -1e4 : -largest_finite(format);
-    // How many keys are kept differs between masks.
+    // The share of kept keys differs between masks.
     constexpr Regime shares[] = {Regime::most, Regime::half, Regime::few};
     x.floats[i] = kept(shares[below(of_all, 3)], e) ? 0 : round_to(format, out);
     return;
@@ -206,7 +206,8 @@ std::int64_t integer_value(Regime regime, const Element& e, std::uint64_t of_all
   }
 }
 
-// Of Role::numbers: small ones of either sign, one for all, or all of 8 bits (15 in a wider type, whose products fit into it).
+// A number of Role::numbers: a small one of either sign, one for all, or one of all of 8 bits (15 in a wider type,
+// whose products fit into it).
 std::int64_t plain_integer(Regime regime, Type type, const Element& e, std::uint64_t of_all, bool divisor) {
   const auto [least, most] = range_of(type);
   const bool narrow = most < 256;
@@ -256,7 +257,8 @@ class Source {
   std::uint64_t key_, count_ = 0;
 };
 
-// Where kernels change their ways: powers of two and their neighbours, small numbers; else any, each octave as often.
+// A size where kernels change their ways: powers of two and their neighbours, small numbers; else any, each octave as
+// often.
 Index size_drawn(Source& source) {
   const Index octave = Index{1} << source.below(9);
   switch (source.below(4)) {

@@ -45,8 +45,9 @@ enum class Regime : std::uint8_t {
   longest,
   // inputs of which the owner's numbers are there: these, cut or repeated to the problem's lengths
   given,
-  given_permuted,  // another order along open axes, or along the first one longer than 1; the same order for all of one symbol
-  // noise added: normal to floats, times this share of their mean magnitude; of others 1, 8 or 32 in 64 elements become another one
+  given_permuted,  // another order along open axes, or the first one longer than 1; the same for all of one symbol
+  // noise added: normal to floats, times this share of their mean magnitude; of others 1, 8 or 32 in 64 elements become
+  // another one
   given_noise_1e_3,
   given_noise_1e_1,
   given_noise_1,
@@ -54,14 +55,14 @@ enum class Regime : std::uint8_t {
 std::string_view name(Regime regime) noexcept;
 // Throws Error(usage) with the names there are.
 Regime regime_named(std::string_view name);
-// In the order in which they are simpler, the simplest first.
+// The regimes of a role, the simplest first.
 std::span<const Regime> regimes_of(Role role) noexcept;
 
-// One instance of a model: how long its open axes are, and how its inputs are made. Numbers come from the seed by a hash of the
-// input's number and each element's coordinates, so that a problem with shorter axes has the same numbers.
+// One instance of a model: how long its open axes are, and how its inputs are made. Numbers come from the seed by a
+// hash of the input's number and each element's coordinates, so that a problem with shorter axes has the same numbers.
 struct Problem {
-  std::map<std::string, Index> sizes;    // of every open axis: by its symbol, or "input.axis" where it has none
-  std::map<std::string, Regime> values;  // of every input
+  std::map<std::string, Index> sizes;    // by open axis: its symbol, or "input.axis" where it has none
+  std::map<std::string, Regime> values;  // by input
   std::uint64_t seed = 0;
   Index given = 0;  // index in the owner's inputs, where one is made of them
   friend bool operator==(const Problem&, const Problem&) = default;
@@ -69,11 +70,11 @@ struct Problem {
 
 inline constexpr Index longest_size = Index{1} << 16;
 
-// "size.batch=2 size.keys=7 values.q=normal seed=7": one line, what is not a letter, a digit or one of _ - . in names written
-// as %XX. It says every size and regime, and "given=1" of the second of the owner's inputs.
+// "size.batch=2 size.keys=7 values.q=normal seed=7": one line, what is not a letter, a digit or one of _ - . in names
+// written as %XX. It says every size and regime, and "given=1" of the second of the owner's inputs.
 std::string to_text(const Problem& problem);
-// Inverse of to_text, in any order. Throws Error(usage): one sentence for an item that is no item, is given twice, or is out of
-// range. Whether it fits a model is a question for check().
+// Inverse of to_text, in any order. Throws Error(usage): one sentence for an item that is no item, is given twice, or
+// is out of range. Whether it fits a model is a question for check().
 Problem problem_from_text(std::string_view line);
 
 struct Constraints;
@@ -81,8 +82,8 @@ struct Constraints;
 // A model with all that drawing its problems takes.
 class Family {
  public:
-  // `program` must live as long. Throws Error(usage) as uses_of_inputs, of inputs whose role no constraint says, and for constraints of
-  // axes and inputs that the model has not, or that go with none of what it has.
+  // `program` must live as long. Throws Error(usage) as uses_of_inputs, of inputs whose role no constraint says, and
+  // for constraints of axes and inputs that the model has not, or that go with none of what it has.
   explicit Family(const Program& program);
   Family(const Program& program, const Constraints& constraints);
   ~Family();
@@ -105,12 +106,13 @@ class Family {
   // in a quarter of the cases.
   [[nodiscard]] Problem draw(std::uint64_t seed, std::uint64_t number, Index most = Index{1} << 14,
                              Index at_least = 1) const;
-  // With every open axis `length` long, or as near to that as constraints permit, and inputs made in the simplest way.
+  // A problem with every open axis `length` long, or as near to that as constraints permit, and inputs made in the
+  // simplest way.
   [[nodiscard]] Problem of_length(Index length) const;
   // Whether constraints leave room for it.
   [[nodiscard]] bool permits(const Problem& problem) const;
-  // Problems that are simpler by one change, the boldest first: an open axis, or all that are equally long, cut to 1, to a half and by one; regimes nearer
-  // to the simplest.
+  // Problems that are simpler by one change, the boldest first: an open axis, or all that are equally long, cut to 1,
+  // to a half and by one; regimes nearer to the simplest.
   [[nodiscard]] std::vector<Problem> simpler(const Problem& problem) const;
   // Throws Error(usage) where a problem lacks a size or a regime of this model, has one of another, a size outside 1 to
   // longest_size or a regime that is none of the input's. Constraints are no part of that.

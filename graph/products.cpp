@@ -54,7 +54,7 @@ struct Product {
     if (b.shape[rank_b - 2] != k) step.refuse(fmt::format("{} times {}", shape_text(a.shape), shape_text(b.shape)));
     const std::span<const Index> lead_a(a.shape.data(), rank_a - 2), lead_b(b.shape.data(), rank_b - 2);
     shape = broadcast(step, lead_a, lead_b);
-    // Which matrix of each is multiplied: where broadcasting reads a row-major list of their numbers.
+    // The number of the matrix of each that is multiplied, where broadcasting reads a row-major list of their numbers.
     from_a = numbers(step, lead_a);
     from_b = numbers(step, lead_b);
     shape.push_back(m);
@@ -64,7 +64,7 @@ struct Product {
   const Array& a;
   Factor b;
   Index m = 0, k = 0, n = 0;
-  std::vector<Index> shape;  // of the result
+  std::vector<Index> shape;  // the result's
   std::vector<Index> from_a, from_b;
 
   // Fills all lanes of `out`, and `squares` with the sums of the squares of the first, where there is one.
@@ -176,7 +176,8 @@ void gemm(Step& step) {
 
 namespace {
 
-// An 8-bit operand less its zero point, as exact numbers: one for all, or one for each row (of the left) or column (of the right).
+// An 8-bit operand less its zero point, as exact numbers: one for all, or one for each row (of the left) or column (of
+// the right).
 Array less_zero_point(const Step& step, std::size_t operand, std::size_t zero_point, bool of_rows) {
   const Array& x = step.in(operand);
   if ((x.type != Type::u8 && x.type != Type::i8) || x.rank() < 2)

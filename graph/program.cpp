@@ -143,7 +143,7 @@ class Run {
       if (node.outputs[i] >= 0) hold(node.outputs[i], std::make_unique<Array>(std::move(step.outputs.at(i))));
   }
 
-  // Of a node that was evaluated.
+  // The work of a node that was evaluated.
   [[nodiscard]] double work_of(std::size_t number) const {
     const Node& node = model_.nodes[number];
     double terms = 1;
@@ -240,8 +240,9 @@ bool gives_integers(const Node& node) {
   return to && !is_floating(*to);
 }
 
-// Nodes that hang on shapes and constants alone and whose results reach nothing but integers: positions and the like. A member that rounds them
-// at random would make other shapes or rows of a table of them, which a runtime does not: it computes them in their format.
+// Nodes that hang on shapes and constants alone and whose results reach nothing but integers: positions and the like. A
+// member that rounds them at random would make other shapes or rows of a table of them, which a runtime does not: it
+// computes them in their format.
 std::vector<bool> folded_nodes(const Model& model) {
   std::vector<bool> of_shapes(model.values.size(), false), kept(model.values.size(), false);
   const auto at = [](int value) { return static_cast<std::size_t>(value); };

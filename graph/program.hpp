@@ -14,10 +14,10 @@ namespace attest::graph {
 // The inputs of a model, by name, one lane each.
 using Feeds = std::map<std::string, Array, std::less<>>;
 
-// Those of `all` that the inputs of `model` are; each of them is there.
+// The entries of `all` that are inputs of `model`; each input is there.
 Feeds feeds_of(const Model& model, const Feeds& all);
 
-// What a graph may make of one tensor, all lanes together.
+// The most elements that a graph may make of one tensor, all lanes together.
 inline constexpr Index most_elements = Index{1} << 27;
 
 // Thrown where an evaluation, or what waits for a runtime, is told to stop.
@@ -31,10 +31,11 @@ class Program {
 
   [[nodiscard]] const Model& model() const noexcept { return model_; }
 
-  // The outputs in the model's order, each with one lane or as many as `lanes` has, computed as `precision` has it by the
-  // arithmetic of each lane. The first lane must be exact(); it alone knows nothing of formats. Throws Error(usage) where an
-  // input is missing, unknown, or not of the type and shape that the model states, where shapes within the graph do not go
-  // together, and where a tensor would have more than `most` elements; Stopped once `stop`, which is asked before each node, says so.
+  // The outputs in the model's order, each with one lane or as many as `lanes` has, computed as `precision` has it by
+  // the arithmetic of each lane. The first lane must be exact(); it alone knows nothing of formats. Throws Error(usage)
+  // where an input is missing, unknown, or not of the type and shape that the model states, where shapes within the
+  // graph do not go together, and where a tensor would have more than `most` elements; Stopped once `stop`, which is
+  // asked before each node, says so.
   [[nodiscard]] std::vector<Array> run(const Feeds& feeds, std::span<const Arithmetic* const> lanes,
                                        const Precision& precision, const std::function<bool()>& stop = {}) const;
   // The reference alone: one lane, float64.

@@ -46,8 +46,8 @@ const Array& scale_of(const Step& step) {
   return scale;
 }
 
-// x over a scale. Runtimes divide, or multiply by a reciprocal, whose error all elements share: where they lie halfway between two integers, all
-// are rounded alike.
+// x over a scale. Runtimes divide, or multiply by a reciprocal, whose error all elements share: where they lie halfway
+// between two integers, all are rounded alike.
 Array quotients_of(Step& step, const Array& x, Array scale) {
   step.function(scale, 2);
   Array quotients = zip_floats(step, x, along_axis(step, scale, x), [](double v, double s) { return v / s; });
@@ -115,8 +115,8 @@ void dequantize_linear(Step& step) {
   if (x.type == Type::i32) {
     step.function(out, 1);  // 32 bits are rounded before they are multiplied
   } else {
-    // Runtimes that write the pair of quantising and back as one operator count from the end of its range: what a number of 8 bits
-    // is worth there is the difference of two numbers of up to 256 scales.
+    // Runtimes that write the pair of quantising and back as one operator count from the end of its range: what a
+    // number of 8 bits is worth there is the difference of two numbers of up to 256 scales.
     const Array end = map_floats(step, scale, [](double s) { return 256 * s; });
     out = zip_floats(step, out, end, [](double v, double e) { return v + e; });
     step.function(out, 1);  // that of a zero, too, which rounding alone leaves as it is
@@ -140,10 +140,11 @@ void dynamic_quantize_linear(Step& step) {
   for (double& v : scale.floats) v /= 255;
   step.function(scale, 1);
   step.round(scale);
-  // Of zeros alone the scale is 0 by the formula, and a runtime's own.
+  // The formula's scale of zeros alone is 0; a runtime's is its own.
   if (std::ranges::any_of(scale.floats, [](double v) { return !(v > 0); })) step.refuse("its numbers are all 0");
   for (double& v : least.floats) v = -v;
-  // By which of the two a zero point halfway between them is rounded hangs on the last digit of the scale, and everything else on that.
+  // A zero point halfway between two integers is rounded to one of them by the last digit of the scale, and all results
+  // hang on that.
   for (Index l = 0; l < least.lanes; ++l) {
     const double steps = least.lane(l)[0] / scale.lane(0)[0];
     if (std::fabs(steps - std::floor(steps) - 0.5) < 1e-4)

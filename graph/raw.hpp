@@ -21,7 +21,7 @@ T number_at(const char* from) noexcept {
 
 // Of one element.
 std::size_t bytes_of(Type type) noexcept;
-// Of all lanes of an array.
+// The bytes of all lanes of an array.
 std::string raw_bytes(const Array& array);
 // Appends the whole elements that `raw` holds to an array, whose type says what they are.
 void read_raw(std::string_view raw, Array& array);

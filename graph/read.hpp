@@ -18,7 +18,8 @@ namespace attest::graph {
 Model read_model(const std::shared_ptr<const std::string>& bytes, std::string_view name);
 Model read_model(std::string_view bytes, std::string_view name);
 
-// read_model of a regular file and of the weights beside it (weights.hpp). Throws Error(usage) also for a path that is none.
+// read_model of a regular file and of the weights beside it (weights.hpp). Throws Error(usage) also for a path that is
+// none.
 Model load_model(const std::filesystem::path& file);
 
 }  // namespace attest::graph

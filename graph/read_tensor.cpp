@@ -48,7 +48,7 @@ void take_int32(std::int32_t number, Array& array) {
     array.integers.push_back(array.type == Type::boolean ? (number != 0) : number);
 }
 
-// Which of the typed fields holds numbers of a type.
+// The number of the typed field that holds numbers of a type.
 std::uint32_t field_of(Type type) noexcept {
   constexpr std::uint32_t fields[] = {5, 5, 4, 10, 5, 7, 5, 5, 5};
   return fields[static_cast<int>(type)];

@@ -50,8 +50,8 @@ class Cell {
 
   State start;
 
-  // The part of inputs and a hidden state, of one or both, in `count` gates from `first` on, [batch, count * width]. Products and biases are the
-  // terms of one sum.
+  // The part of inputs and a hidden state, of one or both, in `count` gates from `first` on, [batch, count * width].
+  // Products and biases are the terms of one sum.
   Array gates(const Array* input, const Array* hidden, Index first, Index count) {
     const auto columns = [&](const Array& x) { return section(step_, x, 1, first * width_, count * width_); };
     std::vector<Array> left, right;

@@ -71,7 +71,7 @@ void floats_needed(const Step& step) {
 
 struct Reduction {
   std::vector<Index> axes;   // from the front
-  std::vector<Index> shape;  // of the result
+  std::vector<Index> shape;  // the result's
 };
 
 Reduction reduction(const Step& step) {

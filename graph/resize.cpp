@@ -32,8 +32,9 @@ struct Taps {
 // Coordinates and weights are float32 whatever the tensor and the precision are.
 constexpr Format coordinates = Format::f32;
 
-// The places of results on the axis of the input, (i + shift) ratio + offset, each part stored. Every other lane's scale is the ratio of both
-// lengths, as the operator's document has it, in place of the one that is stated, which runtimes and onnx's reference take.
+// The places of results on the axis of the input, (i + shift) ratio + offset, each part stored. Every other lane's
+// scale is the ratio of both lengths, as the operator's document has it, in place of the one that is stated, which
+// runtimes and onnx's reference take.
 Array positions(Step& step, const Resized& axis, const std::string& mode) {
   const auto in = static_cast<double>(axis.in), out = static_cast<double>(axis.out);
   Array scale = floats(Type::f32, {1}, {axis.scale});

@@ -63,7 +63,7 @@ class Uses {
   // Integers: through what moves them or does arithmetic, until they show what they are.
   void follow(const Input& input, int value) {
     if (!visited_.insert(value).second) return;
-    // Given as it is, or after arithmetic: any number will do.
+    // The number is given as it is, or after arithmetic: any will do.
     for (const Output& output : model_.outputs) found_.numbers = found_.numbers || output.value == value;
     for (const Reader& reader : readers_[static_cast<std::size_t>(value)]) {
       const Node& node = *reader.node;

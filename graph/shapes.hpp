@@ -37,16 +37,17 @@ Array broadcast_to(const Step& step, const Array& x, std::vector<Index> shape);
 // Axis k of the result is axis order[k] of x.
 Array transposed(const Step& step, const Array& x, std::span<const Index> order);
 
-// Turns [batch, length, heads * width] into [batch, heads, length, width], and back. Refuses a width that heads do not share.
+// Turns [batch, length, heads * width] into [batch, heads, length, width], and back. Refuses a width that heads do not
+// share.
 Array in_heads(const Step& step, const Array& x, Index heads);
 Array out_of_heads(const Step& step, const Array& x);
 
 // x with some axes behind all others, as rows of what lies along these.
 struct Rows {
-  Array x;                   // [kept..., reduced...]
+  Array x;                   // x with some axes behind all others, as rows along these.
   std::vector<Index> order;  // axis k of x is axis order[k] of the original
-  Index length = 1;          // of a row
-  Index count = 1;           // of rows in a lane
+  Index length = 1;          // elements of a row
+  Index count = 1;           // rows in a lane
 };
 Rows rows_of(const Step& step, const Array& x, std::span<const Index> axes);
 // Undoes the order of rows_of.

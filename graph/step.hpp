@@ -73,7 +73,7 @@ class Step {
   // One lane for each arithmetic.
   void spread(Array& x) const;
 
-  // What another operator gives, evaluated as a part of this node: its first output.
+  // The first output of another operator, evaluated as a part of this node.
   Array part(void (*evaluate)(Step&), std::vector<const Array*> inputs,
              std::map<std::string, Attribute, std::less<>> attributes);
 
@@ -89,7 +89,8 @@ class Step {
   // Values of an elementary function, see Arithmetic::function.
   void function(Array& x, double relative, double absolute = 0);
   void function(Array& x, double relative, double absolute, Format format);
-  // Sums that are exact so far, `squares` the sums of squares in lane 0, one for each; terms_of as in Sums, of one lane.
+  // Sums that are exact so far, `squares` the sums of squares in lane 0, one for each; terms_of as in Sums, of one
+  // lane.
   void sum(Array& sums, Index terms, std::span<const double> squares,
            const std::function<void(Index lane, Index sum, std::span<double> to)>& terms_of);
 

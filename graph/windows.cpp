@@ -15,7 +15,8 @@
 namespace attest::graph {
 namespace {
 
-// One axis of windows. Position `tap` of window `place` is at from(place, tap) of the input, where that is an element of it.
+// One axis of windows. Position `tap` of window `place` is at from(place, tap) of the input, where that is an element
+// of it.
 struct Axis {
   Index in = 0, out = 0;
   Index kernel = 1, stride = 1, dilation = 1, begin = 0, end = 0;  // begin, end: padding
@@ -146,8 +147,8 @@ Windows spreading(const Step& step, const Array& x, std::span<const Index> kerne
   return windows_over(step, std::move(axes));
 }
 
-// Products of weights [groups, maps, channels, taps] with what windows show of x [images, groups, channels, plane], and a bias
-// [groups, maps] as one more term: results [images, groups, maps, places].
+// Products of weights [groups, maps, channels, taps] with what windows show of x [images, groups, channels, plane], and
+// a bias [groups, maps] as one more term: results [images, groups, maps, places].
 class Convolution {
  public:
   Convolution(const Array& x, const Array& weights, const Array* bias, const Windows& windows, Index groups, Index maps)
@@ -369,7 +370,8 @@ void lp_pool(Step& step) {
 
 namespace {
 
-// The tap with the largest number of each window, -1 without one. Of equal ones the first or, with `last`, the last: ONNX leaves open which.
+// The tap with the largest number of each window, -1 without one. Of equal ones it is the first or, with `last`, the
+// last: ONNX leaves that open.
 template <class T>
 std::vector<Index> largest_taps(std::span<const T> plane, const Windows& windows, bool last) {
   std::vector<Index> best(static_cast<std::size_t>(windows.places), -1);

@@ -10,8 +10,8 @@
 
 namespace attest::graph {
 
-// Fields of a message are told by number and kind together: a field that comes in another kind than its own is one that is not
-// known, as protobuf has it, and is passed over.
+// Fields of a message are told by number and kind together: a field that comes in another kind than its own is one that
+// is not known, as protobuf has it, and is passed over.
 using Wire = protozero::pbf_reader;
 using Kind = protozero::pbf_wire_type;
 constexpr std::uint32_t field(std::uint32_t number, Kind kind) noexcept {

@@ -15,7 +15,7 @@ namespace {
 
 using Writer = protozero::pbf_writer;
 
-constexpr std::int64_t ir_version = 9;  // of the file's format: the first with all that is written here is older
+constexpr std::int64_t ir_version = 9;  // the file's format; an older one has all that is written here, too
 
 void write_array(Writer out, const Stored& array, const std::string& name) {
   out.add_packed_int64(1, array.shape.begin(), array.shape.end());

@@ -8,10 +8,10 @@
 
 #include "graph/shapes.hpp"
 
-// What operators that go over elements share.
+// The functions that operators over elements share.
 namespace attest::graph {
 
-// As it is, or read as `shape` into `room`.
+// x as it is, or read as `shape` into `room`.
 inline const Array& as_shape(const Step& step, const Array& x, const std::vector<Index>& shape, Array& room) {
   if (x.shape == shape) return x;
   room = broadcast_to(step, x, shape);
@@ -88,7 +88,7 @@ inline std::int64_t wrapped(Type type, std::uint64_t bits) noexcept {
       return static_cast<std::int64_t>(bits);
   }
 }
-// To nearest, halves to even.
+// Rounds to nearest, halves to even.
 inline double nearest_whole(double x) noexcept {
   const double below = std::floor(x), rest = x - below;
   const bool up = rest > 0.5 || (rest == 0.5 && std::fmod(below, 2.0) != 0);
