@@ -25,7 +25,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_findings = 16;
-// Seconds past the end of time: what shrinking and localising may take, and when the last call or evaluation is cut off.
+// Seconds past the end of time: what shrinking and localising may take, and when the last call or evaluation is cut
+// off.
 constexpr double grace = 2, last_grace = 4;
 constexpr double commit_every = 1;  // seconds
 
@@ -86,7 +87,7 @@ class Campaign {
       if (ends_with_a_finding()) break;
       if (observer_.progress) observer_.progress(summary_, seconds_left());
     }
-    ended_ = true;  // of what is evaluated ahead nothing is wanted
+    ended_ = true;  // problems evaluated ahead are not wanted any more
     return finished();
   }
 
@@ -147,7 +148,7 @@ class Campaign {
     return std::move(summary_);
   }
 
-  // What makes two campaigns the same: equal streams of problems, held against equal laws.
+  // The facts that make two campaigns the same: equal streams of problems, held against equal laws.
   [[nodiscard]] nlohmann::ordered_json identity() const {
     nlohmann::ordered_json object{{"format", 1},
                                   {"kind", "model"},
@@ -186,14 +187,15 @@ class Campaign {
     committed_ = Clock::now();
   }
 
-  // Under which condition a finding shows. What is known of a failure that shows now and then, or after others alone, is of no single problem.
+  // Learns the condition under which a finding shows. A failure that shows now and then, or after others alone, is of
+  // no single problem.
   void learn(std::size_t at) {
     Finding& finding = summary_.findings[at];
     if (finding.flaky || !finding.smallest.after.empty()) return;
     const auto subject = std::ranges::find(subjects_, finding.runtime, &Subject::name);
     if (subject == subjects_.end()) return;
     const std::vector<std::string> levels(finding.levels.begin(), finding.levels.end());
-    std::vector<graph::Problem> neighbours;  // which hold
+    std::vector<graph::Problem> neighbours;  // those that hold
     if (finding.smallest.minimal) neighbours = family_.simpler(finding.smallest.problem);
     std::erase_if(neighbours, [this](const graph::Problem& one) { return !family_.takes(one); });
     finding.condition =
@@ -209,7 +211,7 @@ class Campaign {
       if (!options_.law_glob.empty()) {
         if (glob_matches(options_.law_glob, law.name)) chosen.push_back(&law);
       } else {
-        // Beside what is drawn, which stays the same with a law more.
+        // A law `beside` comes in addition to the drawn ones, which stay the same with a law more.
         const bool beside = law.asked == Law::Asked::beside && options_.further != 0 && mix(~bits) % 4 == 0;
         if (law.asked == Law::Asked::always || beside || all || !options_.further)
           chosen.push_back(&law);
@@ -300,7 +302,7 @@ class Campaign {
   int look_at(Subject& subject, const Asking& asking, const graph::Problem& problem, std::uint64_t number,
               const std::vector<const Law*>& laws, const std::vector<LawResult>& results) {
     std::optional<std::vector<std::vector<graph::Problem>>> histories;  // before any of this is looked at
-    Finding* first = nullptr;  // of this problem and build: what further laws say is of the same defect
+    Finding* first = nullptr;  // the finding of this problem and build: further laws that fail tell the same defect
     bool by_its_law = false;
     for (std::size_t i = 0; i < laws.size(); ++i) {
       if (!is_finding(results[i].kind)) continue;
@@ -357,7 +359,7 @@ class Campaign {
       return nullptr;
     }
     const auto told = std::ranges::find_if(summary_.findings, [&](const Finding& known) {
-      // What nothing repeats cannot be told apart, but by what was seen.
+      // A failure that nothing repeats is told apart by its observation alone.
       const bool flakes_alike = known.flaky && finding.flaky && known.key == finding.key;
       return known.runtime == finding.runtime && (flakes_alike || diagnosis_.are_one(subject, known, finding));
     });
@@ -378,7 +380,8 @@ class Campaign {
   // Whether a failure with this key is of a known finding.
   bool explains(const Finding& known, const std::string& key, const Law& law, const LawResult& result,
                 const Asking& asking, const graph::Problem& problem) {
-    // A failure that shows only after other calls is asked of no tensor by itself: its own report names the part, or nothing does.
+    // A failure that shows only after other calls is asked of no tensor by itself: its own report names the part, or
+    // nothing does.
     if (known.key == key && !known.smallest.after.empty())
       return !known.place || !result.witness || law.ask != proven_bound ||
              parts_are_alike(model_.program->model(), known.place->tensor, result.witness->output);

@@ -15,11 +15,11 @@
 
 namespace attest::models {
 
-// Who is asked: some builds of a runtime.
+// The subject that is asked: some builds of a runtime.
 struct Subject {
   std::unique_ptr<Runtime> runtime;
   std::string name;            // a shipped runtime, or "external:NAME"
-  std::filesystem::path file;  // of an external one
+  std::filesystem::path file;  // an external one's
   std::vector<std::string> levels;
 };
 
@@ -39,11 +39,11 @@ struct CampaignOptions {
   std::int64_t shrink_calls = 1000;
   bool continue_after_failure = true;
   std::filesystem::path corpus;  // where reproducers go; empty: nowhere
-  std::filesystem::path folder;  // of the campaign, which goes on from what is there; empty: none
+  std::filesystem::path folder;  // the campaign's folder, which it goes on from; empty: none
   const std::atomic<bool>* interrupt = nullptr;
 };
 
-// What happens on the way.
+// Receives the events of a campaign.
 struct Observer {
   std::function<void(const std::string& law, const LawResult& result, const std::string& where,
                      std::uint64_t case_number, double seconds, const graph::Problem& problem)>
@@ -55,8 +55,9 @@ struct Observer {
 // A finding as a file has it; one that is flaky has none.
 Entry entry_of(const Finding& finding, const Subject& subject, const Part& model, const CampaignOptions& options);
 
-// Draws problems of a model and puts each to every build of every subject. Problems whose axes the graph does not take together are skipped. Throws Error(usage) where the model's inputs cannot be
-// drawn, and as Folder (folder.hpp), Error(no_subject) where a subject cannot be started any more.
+// Draws problems of a model and puts each to every build of every subject. Problems whose axes the graph does not take
+// together are skipped. Throws Error(usage) where the model's inputs cannot be drawn, and as Folder (folder.hpp),
+// Error(no_subject) where a subject cannot be started any more.
 Summary run_campaign(const Part& model, std::vector<Subject>& subjects, const CampaignOptions& options,
                      const Observer& observer);
 // The same of one problem that is given, by all laws, which are asked of those before it first.

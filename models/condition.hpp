@@ -9,10 +9,11 @@
 #include "engine/learn.hpp"
 #include "graph/problem.hpp"
 
-// Under which condition a failure shows: what the engine's learner makes of the problems of a model.
+// Learns the condition under which a failure shows: applies the engine's learner to the problems of a model.
 namespace attest::models {
 
-// What may be said of a problem: its sizes, which of two is larger, remainders of sizes, and how each input is made. A table for engine::learn.
+// The traits of a problem: its sizes, which of two is larger, remainders of sizes, and how each input is made. A table
+// for engine::learn.
 class Fields {
  public:
   explicit Fields(const graph::Family& family);
@@ -30,8 +31,8 @@ class Fields {
   std::vector<engine::Trait> traits_;
 };
 
-// A predicate as text, "size.length>=5 && values.mask!=all", and what it says of the campaign's runs. Without a text none was found: of all runs `asked`
-// so many are `failing`.
+// A predicate as text, "size.length>=5 && values.mask!=all", and its counts over the campaign's runs. Without a text
+// none was found: `failing` of all runs `asked` failed.
 struct Condition {
   std::string text;
   engine::Separation counts;
@@ -41,9 +42,9 @@ struct Condition {
 struct Run {
   std::size_t problem = 0;  // in the table
   std::size_t subject = 0;
-  std::string_view level;  // which lives as long as the table
+  std::string_view level;  // lives as long as the table
   std::uint32_t held = 0;  // laws, by position in all_laws()
-  int finding = -1;        // that its failure belongs to
+  int finding = -1;        // the finding that its failure belongs to
 };
 
 // The runs of a campaign, as far as they are needed to learn from: of its first problems.
@@ -62,10 +63,11 @@ class RunTable {
     std::size_t subject = 0, law = 0;
     std::span<const std::string> levels;  // at which it fails
     const graph::Problem& smallest;
-    std::span<const graph::Problem> neighbours;  // of `smallest`, that pass
+    std::span<const graph::Problem> neighbours;  // neighbours of `smallest` that pass
   };
-  // What separates the runs that failed so from those of the same subject and levels whose law held; of fewer failures than are enough to learn from, what
-  // the smallest problem shows beside its neighbours. Without text where nothing tells them apart.
+  // Learns the condition that separates the runs that failed so from those of the same subject and levels whose law
+  // held. If there are fewer failures than are enough to learn from, it learns from the smallest problem and its
+  // neighbours. Without text where nothing tells them apart.
   [[nodiscard]] Condition learn(const Asked& asked) const;
 
  private:

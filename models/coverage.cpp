@@ -8,7 +8,7 @@
 namespace attest::models {
 namespace {
 
-constexpr std::uint64_t most_looked_at = 100'000;  // of these a few tenths of a second
+constexpr std::uint64_t most_looked_at = 100'000;  // takes a few tenths of a second
 constexpr std::size_t most_tables = 12;
 
 // 1, 2, 3..4, 5..8, 9..16, ...
@@ -22,8 +22,8 @@ std::string name_of_class(std::size_t k) {
 struct Tally {
   std::string name;
   bool axis = false;
-  std::string key;                       // of the problem's sizes or values
-  std::vector<graph::Regime> regimes{};  // of an input
+  std::string key;                       // in the problem's sizes or values
+  std::vector<graph::Regime> regimes{};  // an input's
   std::vector<std::uint64_t> counts{};
 
   [[nodiscard]] std::size_t position(const graph::Problem& problem) const {

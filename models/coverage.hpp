@@ -8,12 +8,12 @@
 
 namespace attest::models {
 
-// How often the problems of a stream have which lengths and which values, and what comes together.
+// The frequencies of lengths and values in the problems of a stream, and of their pairs.
 struct Coverage {
   struct Field {
     std::string name;  // "size.batch", "values.ids"
     std::vector<std::pair<std::string, std::uint64_t>>
-        values;  // of lengths by powers of two, "5..8"; those that were drawn, in order
+        values;  // lengths by powers of two, "5..8"; those that were drawn, in order
   };
   struct Table {
     std::string name;  // "size.batch and size.length"
@@ -25,7 +25,7 @@ struct Coverage {
   std::vector<Table> tables;  // any two axes, then axes with inputs; the first of these
 };
 
-// Of the first `cases` problems, 100,000 at most.
+// The coverage of the first `cases` problems, 100,000 at most.
 Coverage coverage_of(const Stream& stream, std::uint64_t cases);
 
 }  // namespace attest::models

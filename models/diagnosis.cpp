@@ -111,7 +111,7 @@ bool Diagnosis::understand(Subject& subject, const Law& law, Finding& finding,
     return looked_into(subject, law, finding, histories, confirmed);
   } catch (const graph::Stopped&) {
     if (finding.result.kind == VerdictKind::timeout && !confirmed) throw;  // a busy machine's, perhaps
-    finding.smallest.minimal = false;  // what is not known by now is told as it was seen
+    finding.smallest.minimal = false;  // facts unknown by now are told as they were seen
     return true;
   }
 }
@@ -136,7 +136,7 @@ bool Diagnosis::looked_into(Subject& subject, const Law& law, Finding& finding,
     return same(result) && stays(subject, law, finding, candidate, result);
   });
   if (late_()) shrunk.minimal = false;
-  // What only a process shows that was asked others before is no reproducer.
+  // A failure that only a process shows that was asked others before is no reproducer.
   if (LawResult fresh = asked(subject, law, finding.build, shrunk, Freshness::new_process); same(fresh)) {
     finding.smallest = shrunk;
     finding.result = std::move(fresh);
@@ -175,7 +175,7 @@ void Diagnosis::find_place(Subject& subject, const Law& law, Finding& finding) {
   }
 }
 
-// Which other laws, and which levels, see the smallest problem.
+// Finds the other laws, and the levels, that see the smallest problem.
 void Diagnosis::look_around(Subject& subject, const Law& law, Finding& finding) {
   const bool alone = finding.smallest.after.empty();
   Case smallest = case_of(finding.smallest.problem);
@@ -197,7 +197,7 @@ void Diagnosis::look_around(Subject& subject, const Law& law, Finding& finding) 
 // A failure that a fresh process does not show: perhaps one does that was asked what went before.
 void Diagnosis::find_history(Subject& subject, const Law& law, Finding& finding,
                              const std::vector<std::vector<graph::Problem>>& histories) {
-  // By the law that failed: what it makes of a problem may be what leaves something behind, in a model of its own.
+  // Asks the law that failed: its own model of a problem may be the one that leaves something behind.
   const auto shows = [&](const std::vector<graph::Problem>& before) {
     const LawResult result =
         asked(subject, law, finding.build, {finding.original, 0, false, before}, Freshness::new_process);

@@ -10,10 +10,12 @@
 
 namespace attest::models {
 
-// What a failure of a campaign is: confirmed by a fresh process, shrunk and localised, or of what went before it.
+// Finds out what a campaign's failure is: confirmed by a fresh process, shrunk and localised, or due to the calls
+// before it.
 class Diagnosis {
  public:
-  // All must live as long. `late`: whether what is looked for must end; `over`: whether calls and evaluations on the way must, too, which then throw graph::Stopped.
+  // All must live as long. `late`: whether the search must end; `over`: whether calls and evaluations on the way must,
+  // too, which then throw graph::Stopped.
   Diagnosis(const Part& model, const graph::Family& family, const CampaignOptions& options, std::function<bool()> late,
             std::function<bool()> over);
 
@@ -22,15 +24,16 @@ class Diagnosis {
   // The recorder of a subject's runtime: who is asked, and the calls before.
   Recorder& runtime(Subject& subject);
 
-  // Whether a tensor, by name, is wrong by `law` on this problem, which fails, too, and nothing that it is made of is; of `proven-bound`, whether the part that fails
-  // is spelt as the one that gives it. Of none, which is a failure without a
-  // place, nothing more is known than its key.
+  // Whether a tensor, by name, is wrong by `law` on this problem, which fails, too, and no tensor that it is made of
+  // is; for `proven-bound`, whether the part that fails is spelt as the one that gives it. Of a failure without a place
+  // nothing more is known than its key.
   bool explains(const std::string& tensor, const Law& law, const Asking& asking, const graph::Problem& problem);
   // Whether two findings by different laws are of one defect: the smallest problem of one, or a call that its law makes of it, fails by the law of the
   // other, too, and there the first wrong tensor of that one explains it.
   bool are_one(Subject& subject, const Finding& a, const Finding& b);
-  // Confirms, shrinks and localises a finding that has its original problem. A failure that a fresh process does not show may hang on one of Recorder::histories().
-  // False for a time limit that a fresh process keeps: the machine was busy. Throws graph::Stopped where the end comes before that is known.
+  // Confirms, shrinks and localises a finding that has its original problem. A failure that a fresh process does not
+  // show may hang on one of Recorder::histories(). False for a time limit that a fresh process keeps: the machine was
+  // busy. Throws graph::Stopped where the end comes before that is known.
   bool understand(Subject& subject, const Law& law, Finding& finding,
                   const std::vector<std::vector<graph::Problem>>& histories);
 

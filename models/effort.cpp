@@ -13,7 +13,7 @@ constexpr Index least = 4;         // elements of an input, whatever they cost: 
 
 struct Counted {
   double work = 0;
-  Index elements = 0;  // of the largest input
+  Index elements = 0;  // elements of the largest input
 };
 
 Counted counted(const graph::Family& family, Index length) {

@@ -43,10 +43,12 @@ struct Entry {
 
 // Whether a text is that of an entry of a model; whether it is a whole one is for read_entry.
 bool is_entry(std::string_view text);
-// Throws Error(usage): one sentence with the file and the reason, for one that is damaged, of a later format or contradictory.
+// Throws Error(usage): one sentence with the file and the reason, for one that is damaged, of a later format or
+// contradictory.
 Entry read_entry(const std::filesystem::path& file);
-// Writes FOLDER/MODEL/LAW_KIND_CLASS_RUNTIME-HASH.json, and beside it the segment, where there is one: .onnx, and .npz with its inputs, those of earlier
-// runs (NpzFile), `got` and `expected`. Throws Error(usage) if they cannot be written.
+// Writes FOLDER/MODEL/LAW_KIND_CLASS_RUNTIME-HASH.json, and beside it the segment, where there is one: .onnx, and .npz
+// with its inputs, those of earlier runs (NpzFile), `got` and `expected`. Throws Error(usage) if they cannot be
+// written.
 std::filesystem::path write_entry(const Entry& entry, const std::optional<Place>& place,
                                   const std::filesystem::path& folder);
 

@@ -12,16 +12,18 @@
 
 namespace attest::models {
 
-// The folder of a campaign: campaign.json says which campaign it is; progress.jsonl gets a line a commit, each with the counts so far; cases.jsonl what the
-// laws said of each problem; findings.jsonl each defect as soon as it is understood. Lines are appended whole: a process that is killed loses the problems
-// since the last commit, which are asked again, and no finding.
+// The folder of a campaign: campaign.json says which campaign it is; progress.jsonl gets a line a commit, each with the
+// counts so far; cases.jsonl what the laws said of each problem; findings.jsonl each defect as soon as it is
+// understood. Lines are appended whole: a process that is killed loses the problems since the last commit, which are
+// asked again, and no finding.
 class Folder {
  public:
-  // Makes the folder, or opens that of the same campaign and restores `summary`. Throws Error(usage) if it holds another campaign (naming the first
-  // difference), is damaged, in use, or cannot be written.
+  // Makes the folder, or opens that of the same campaign and restores `summary`. Throws Error(usage) if it holds
+  // another campaign (naming the first difference), is damaged, in use, or cannot be written.
   Folder(const std::filesystem::path& folder, const nlohmann::ordered_json& identity, Summary& summary);
 
-  // The runs of problem `number`, in the order in which levels are asked: the laws that held, and the finding. Kept until the next commit.
+  // The runs of problem `number`, in the order in which levels are asked: the laws that held, and the finding. Kept
+  // until the next commit.
   struct CaseLine {
     std::uint64_t number = 0;
     std::vector<std::pair<std::uint32_t, int>> runs;
@@ -29,7 +31,7 @@ class Folder {
   void add(const CaseLine& line);
   void finding(const Finding& finding);
   void commit(const Summary& summary);
-  // What was committed, each problem once, in order.
+  // The committed cases, each problem once, in order.
   [[nodiscard]] std::vector<CaseLine> cases() const;
 
  private:
@@ -40,8 +42,8 @@ class Folder {
   engine::JsonLines progress_, findings_, cases_;
 };
 
-// What a folder holds, without a lock and without its conditions: of a campaign that goes on, or was killed. Throws Error(usage) and nlohmann's exceptions
-// for one that is damaged, or none of a model.
+// The summary in a folder, read without a lock and without its conditions: of a campaign that goes on, or was killed.
+// Throws Error(usage) and nlohmann's exceptions for one that is damaged, or none of a model.
 Summary summary_in(const std::filesystem::path& folder);
 
 }  // namespace attest::models

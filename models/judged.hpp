@@ -29,8 +29,8 @@ struct JudgedOutputs {
   [[nodiscard]] Exit exit() const noexcept;
 };
 
-// Judges `outputs`, some or all of the model's by their names, bf16 as uint16. Throws Error(usage), one sentence with `where`: for none of them,
-// and for a type or a shape that the model does not give on `feeds`; and as Program::run.
+// Judges `outputs`, some or all of the model's by their names, bf16 as uint16. Throws Error(usage), one sentence with
+// `where`: for none of them, and for a type or a shape that the model does not give on `feeds`; and as Program::run.
 JudgedOutputs judge_outputs(const graph::Model& model, const graph::Feeds& feeds, std::span<const NamedArray> outputs,
                             const graph::Precision& precision, const std::string& where);
 

@@ -134,7 +134,7 @@ LawResult spread(const Asking& asking, const std::vector<Array>& whole) {
   return result;
 }
 
-// What another run of the same problem gives.
+// Holds another run of the same problem against the first.
 LawResult other_run(const Asking& asking, const std::vector<Array>& whole, const Build& build, Freshness on,
                     std::string_view beside) {
   const auto other = results(asking, build, asking.problem.feeds(), asking.problem.room(), on);
@@ -217,7 +217,7 @@ LawResult constants_as_inputs(const Asking& asking, const std::vector<Array>& wh
   if (elements == 0) return skipped("it has no constants of floats");
   const Part other = part_of_model(model);
   Answer answer = asking.runtime.run(other, asking.build, feeds, asking.problem.room(), Freshness::kept);
-  // What a runtime does not build is no wrong number.
+  // A graph that a runtime does not build is no wrong number.
   if (answer.result.status == CallStatus::unsupported || answer.result.status == CallStatus::error)
     return skipped("not built with weights as inputs: " + answer.result.message);
   if (answer.result.status != CallStatus::done) throw NoResult{answer.result};
@@ -271,7 +271,7 @@ std::optional<Array> masked_otherwise(const Array& given, const Array& flags, co
   return other;
 }
 
-// What ids and numbers are where a mask leaves them out does not matter, where the reference says so.
+// Ids and numbers that a mask leaves out do not matter, where the reference says so.
 LawResult masked_positions(const Asking& asking, const std::vector<Array>& whole) {
   const graph::Program& program = *asking.problem.part().program;
   const auto& inputs = program.model().inputs;
@@ -303,7 +303,7 @@ LawResult masked_positions(const Asking& asking, const std::vector<Array>& whole
   std::vector<Array> other = results(asking, asking.build, feeds, asking.problem.room());
   if (other.size() != whole.size())
     return agreement(asking, difference(asking.problem.ensemble(), other, whole), other, whole, "");
-  // What does depend on them, of masked tokens' own outputs, is left out.
+  // Elements that do depend on them, of masked tokens' own outputs, are left out.
   bool any = false;
   for (std::size_t o = 0; o < whole.size(); ++o) {
     if (other[o].shape != whole[o].shape || other[o].type != whole[o].type || !has_its_elements(other[o])) continue;
@@ -366,7 +366,7 @@ std::size_t Case::room() {
 }
 
 bool has_its_elements(const Array& array) {
-  // What came does not fit more than it has: a product past all bounds differs from it, too.
+  // An Array that lost its elements does not fit its shape: a product past all bounds differs from it, too.
   double elements = 1;
   for (const Index length : array.shape) elements *= static_cast<double>(length);
   return elements == static_cast<double>(array.floats.size() + array.integers.size());
@@ -449,7 +449,8 @@ std::vector<LawResult> ask(std::span<const Law* const> laws, const Asking& askin
       break;
     } catch (const Error& error) {
       if (error.exit() != Exit::usage) throw;
-      // Lengths that do not go together; or the graph takes the problem, and not what a law makes of it: integers are divided by samples of zeros.
+      // Lengths that do not go together; or the graph takes the problem, and not what a law makes of it: integers are
+      // divided by samples of zeros.
       told.push_back(skipped(takes ? "the graph does not take what the law makes of the problem" : error.what()));
       while (!takes && told.size() < laws.size()) told.push_back(told.front());
     }

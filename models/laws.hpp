@@ -11,7 +11,7 @@
 #include "models/picture.hpp"
 #include "models/runtime.hpp"
 
-// What must hold of a runtime on a problem of a graph (docs/graphs.md section 6).
+// The laws of a runtime on a problem of a graph (docs/graphs.md section 6).
 namespace attest::models {
 
 // A graph on inputs, and where correct results lie.
@@ -38,20 +38,20 @@ class Case {
   graph::Ensemble ensemble_;
 };
 
-// What a law came to.
+// The result of a law.
 struct LawResult {
   VerdictKind kind = VerdictKind::pass;  // pass, fail, error, crash, timeout, skip or vacuous
-  std::string reason;                    // of all but pass: one clause
+  std::string reason;                    // absent for pass: one clause
   std::string
-      failure_class;  // of a failure: "finite", "nan", "shape", "integers"; of an error, its message without numbers
+      failure_class;  // for a failure: "finite", "nan", "shape", "integers"; for an error, its message without numbers
   std::optional<graph::Witness> witness;
   double z = 0;                        // the largest distance in deviations that was judged
-  std::optional<double> t;             // of `spread`
-  Index judged = 0, undetermined = 0;  // of `spread`
+  std::optional<double> t;             // by `spread`
+  Index judged = 0, undetermined = 0;  // by `spread`
   Index proven = 0;                    // elements that were held to a proven bound
-  std::vector<Picture> pictures{};     // of a failure, where they were asked for
+  std::vector<Picture> pictures{};     // pictures of a failure, where they were asked for
 };
-// Of a law that cannot be asked.
+// The result of a law that cannot be asked.
 LawResult skipped(std::string reason);
 // "spread/fail/finite": failures that have it in common are taken for one defect until something tells them apart.
 std::string failure_key(std::string_view law, const LawResult& result);
@@ -69,22 +69,23 @@ struct Asking {
 struct Law {
   std::string_view name;
   std::string_view says;  // one sentence
-  // Of every run; of some, that are drawn with others; of one run in four, whatever else is drawn.
+  // The runs that are asked: every one; some, drawn with other laws; one in four, whatever else is drawn.
   enum class Asked : std::uint8_t { always, in_turn, beside } asked = Asked::in_turn;
-  // `whole`: what the build gives on the problem, which is done.
+  // `whole`: the build's outputs on the problem, which is done.
   LawResult (*ask)(const Asking& asking, const std::vector<graph::Array>& whole);
 };
-// In the order in which they are asked.
+// The laws in the order in which they are asked.
 std::span<const Law> all_laws() noexcept;
 // Throws Error(usage), listing those there are.
 const Law& law_named(std::string_view name);
 
 // Whether an output of an Answer came whole.
 bool has_its_elements(const graph::Array& array);
-// What the run itself came to: error, crash and timeout are of every law, and told of the first.
+// The result of the run itself: error, crash and timeout are of every law, and told of the first.
 LawResult result_of(const CallResult& run);
-// Runs the problem once and asks laws of it, in order. A run without results is told of the first, and the others are skipped; a problem that the graph
-// does not take is skipped by all, with the sentence of Program::run. Throws as Runtime::run, and graph::Stopped.
+// Runs the problem once and asks laws of it, in order. A run without results is told of the first, and the others are
+// skipped; a problem that the graph does not take is skipped by all, with the sentence of Program::run. Throws as
+// Runtime::run, and graph::Stopped.
 std::vector<LawResult> ask(std::span<const Law* const> laws, const Asking& asking);
 LawResult ask(const Law& law, const Asking& asking);
 

@@ -79,7 +79,8 @@ class Search {
 
   [[nodiscard]] const Node& giver(int value) const { return *graph::giver_of(model_, value); }
 
-  // What any output hangs on. Which of them failed says little: a tensor on the way to another one may be the first that is wrong.
+  // The tensors that any output hangs on. Which of the outputs failed says little: a tensor on the way to another one
+  // may be the first that is wrong.
   [[nodiscard]] std::vector<bool> needed_for_outputs() const {
     std::vector<bool> wanted(model_.values.size(), false);
     for (const graph::Output& output : model_.outputs) {
@@ -103,7 +104,7 @@ class Search {
     return right;
   }
 
-  // With types and ranks of outputs, which files state.
+  // The model with types and ranks of outputs, which files state.
   Model typed(Model cut) const {
     for (graph::Output& output : cut.outputs) graph::state(output, right_.at(output.value));
     return cut;
@@ -139,7 +140,8 @@ class Search {
     return std::move(answer.outputs);
   }
 
-  // Whether the graph behind `value`, evaluated exactly from what the runtime has there, gives what the runtime's whole graph gives.
+  // Whether the graph behind `value`, evaluated exactly from what the runtime has there, gives what the runtime's whole
+  // graph gives.
   bool explains(int value, const Array& got) {
     if (got.shape != right_.at(value).shape || got.type != right_.at(value).type) return false;
     const auto given = whole();
@@ -215,7 +217,7 @@ class Search {
   // The result of a node without inputs.
   [[nodiscard]] bool is_made_of_nothing(int value) const { return !is_own_input(value) && giver(value).inputs.empty(); }
 
-  // What nodes read that is neither constant nor given by one of them.
+  // The values that these nodes read and that are neither constant nor given by one of them.
   [[nodiscard]] std::set<int> inputs_of(const std::set<std::size_t>& nodes) const {
     std::set<int> given, read;
     for (const std::size_t n : nodes) given.insert(model_.nodes[n].outputs.begin(), model_.nodes[n].outputs.end());

@@ -28,7 +28,7 @@ std::array<Index, 4> index_of(Index element, const Picture& picture) {
   return index;
 }
 
-// How far two results are apart, in deviations `s`; NaN where either is no number alone.
+// The distance of two results, in deviations `s`; NaN where either is no number alone.
 double apart(double x, double y, double s) {
   if (x == y || (std::isnan(x) && std::isnan(y))) return 0;
   if (!std::isfinite(x) || !std::isfinite(y)) return std::nan("");

@@ -63,7 +63,7 @@ class AskedPart {
   [[nodiscard]] const Part& part() const noexcept { return part_; }
   [[nodiscard]] const graph::Feeds& feeds() const noexcept { return feeds_; }
   [[nodiscard]] const NumbersOfValues& numbers() const noexcept { return numbers_; }
-  // Of what it gives.
+  // The reference of its result.
   [[nodiscard]] const Array& right() const { return numbers_.at(output_); }
   [[nodiscard]] std::size_t room() const {
     return static_cast<std::size_t>(right().size()) * graph::bytes_of(right().type) + 64;
@@ -88,8 +88,8 @@ Subgraphs subgraphs_of(const Model& model) {
 
 const std::string& name_of(const Model& model, int value) { return model.values[static_cast<std::size_t>(value)]; }
 
-// Of some, the one that a problem asks; nullptr of none. What names it is hashed: of a prefix of the graph, and of a graph with further parts of the other kind, it
-// is the same.
+// Picks the part that a problem asks; nullptr if there is none. The name of its core is hashed: it is the same in a
+// prefix of the graph, and in a graph with further parts of the other kind.
 const engine::Subgraph* picked(const Subgraphs& all, bool blocks, const Model& model, std::uint64_t seed) {
   const engine::Subgraph* least = nullptr;
   std::uint64_t of_least = 0;
@@ -124,7 +124,7 @@ std::vector<const graph::Node*> nodes_of(const Model& model, const engine::Subgr
 LawResult judged(const Model& model, const engine::Subgraph& subgraph, const AskedPart& asked, const Answer& answer,
                  const graph::Precision& precision) {
   const Array& right = asked.right();
-  // What a runtime does not build of a part is no wrong number of the whole.
+  // A part that a runtime does not build is no wrong number of the whole.
   if (answer.result.status == CallStatus::unsupported || answer.result.status == CallStatus::error)
     return skipped("not built by itself: " + answer.result.message);
   if (answer.result.status != CallStatus::done) return result_of(answer.result);
@@ -172,8 +172,8 @@ struct AskedOf {
   LawResult result;
 };
 
-// One of the parts that are an attention or a normalisation, and, where that holds, one of the blocks. Of a block that fails and whose attention fails by itself,
-// too, that is told: it says more.
+// Asks one of the parts that are an attention or a normalisation, and, where that holds, one of the blocks. If a block
+// fails and its attention fails by itself, too, the latter is told: it says more.
 AskedOf ask_parts(const Asking& asking, const Subgraphs& all) {
   const Model& model = asking.problem.part().program->model();
   AskedOf told;
@@ -269,7 +269,7 @@ std::optional<Place> part_that_fails(const Asking& asking, std::span<const Earli
   const Model& model = whole.program->model();
   const graph::Precision& precision = asking.problem.precision();
   const Subgraphs all = subgraphs_of(model);
-  // As the law asks it, the whole first.
+  // The whole is asked first, as the law does.
   Freshness on = before.empty() ? Freshness::kept : Freshness::new_process;
   for (const EarlierCall& call : before) {
     Case earlier(whole, call.feeds, precision, call.seed);
@@ -325,7 +325,7 @@ bool picks_one_like(const Asking& asking, std::string_view tensor) {
   const engine::Subgraph* const known = giving(all, model, tensor);
   if (known == nullptr) return false;
   const engine::Subgraph* part = picked(all, false, model, asking.problem.seed());
-  // Which of two failed shows when they are asked.
+  // Asking both shows which of them failed.
   if (picked(all, true, model, asking.problem.seed()) != nullptr) part = ask_parts(asking, all).part;
   return part != nullptr && ops_of(model, *known) == ops_of(model, *part);
 }

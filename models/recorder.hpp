@@ -12,7 +12,8 @@
 
 namespace attest::models {
 
-// A runtime, and the problems that its processes, and the graphs that are compiled there, were asked: what a failure may hang on.
+// A runtime, and the problems that its processes, and the graphs that are compiled there, were asked: what a failure
+// may hang on.
 class Recorder final : public Runtime {
  public:
   // `runtime` must live as long. Once `stop` says so run() throws graph::Stopped, as where an answer is cut off.
@@ -25,8 +26,9 @@ class Recorder final : public Runtime {
   // Calls are of this problem from now on.
   void at(const graph::Problem& problem);
 
-  // The problems before the one at hand, in order: for each graph that it was put to, the last one first, those since it was compiled; then those of the
-  // level's process since it was started. Each list is there once, none is empty. Of more than most_kept problems the first and the last ones.
+  // The problems before the one at hand, in order: for each graph that it was put to, the last one first, those since
+  // it was compiled; then those of the level's process since it was started. Each list is there once, none is empty.
+  // More than most_kept problems are cut to the first and the last ones.
   [[nodiscard]] std::vector<std::vector<graph::Problem>> histories(const std::string& level) const;
 
   static constexpr std::size_t most_kept = 48;
@@ -39,7 +41,7 @@ class Recorder final : public Runtime {
   Runtime& runtime_;
   std::function<bool()> stop_;
   std::shared_ptr<const graph::Problem> now_;
-  std::vector<Graph> put_to_;  // of the problem at hand
+  std::vector<Graph> put_to_;  // graphs that the problem at hand was put to
   std::map<std::string, Asked> processes_;
   std::map<Graph, Asked> graphs_;
 };

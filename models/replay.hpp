@@ -17,8 +17,8 @@ struct Replayed {
   LawResult result;  // if it ran
 };
 
-// What an entry's model is, read from its path or another that the user names; and who runs it. Throw Error, one sentence: status 4 where it is
-// not there or not this user's to start.
+// Finds an entry's model, read from its path or another that the user names, and its runtime. Both throw Error, one
+// sentence: status 4 where it is not there or not this user's to start.
 struct Resolvers {
   std::function<std::string(const Entry&)> model_bytes;
   std::function<std::unique_ptr<Runtime>(const Entry&)> runtime;
@@ -27,16 +27,17 @@ struct Resolvers {
 // Asks what an entry says of a fresh process. `expect_pass`: it must pass, whatever it says.
 Replayed replay_entry(const std::filesystem::path& file, const Resolvers& resolvers, bool expect_pass);
 
-// What shrinking an entry once more came to.
+// The result of shrinking an entry once more.
 struct ShrunkEntry {
   bool fails = false;  // still, on a fresh process; else `sentence` says what it does
   std::string sentence;
-  Entry entry;  // of the smallest problem; seed, case and original problem are the old one's
+  Entry entry;  // has the smallest problem; seed, case and original problem are the old one's
   std::optional<Place> place;
   std::filesystem::path written;  // empty where nothing became simpler
 };
-// Shrinks what an entry says by at most `calls` further problems, and writes it beside the old one, into `corpus`, if it became simpler. Throws as read_entry and
-// resolvers, and Error(usage) for entries of a build for one problem's lengths.
+// Shrinks what an entry says by at most `calls` further problems, and writes it beside the old one, into `corpus`, if
+// it became simpler. Throws as read_entry and resolvers, and Error(usage) for entries of a build for one problem's
+// lengths.
 ShrunkEntry shrink_entry(const std::filesystem::path& file, const Resolvers& resolvers, std::int64_t calls,
                          const std::filesystem::path& corpus);
 

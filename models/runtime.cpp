@@ -34,7 +34,7 @@ class Station {
   void answer_by(std::optional<Clock::time_point> end) { worker_.answer_by(end); }
 
   [[nodiscard]] const RuntimeWorker& worker() const noexcept { return worker_; }
-  // Of the graph that was compiled first; nothing before one was.
+  // The remark on the graph that was compiled first; nothing before one was.
   [[nodiscard]] const std::optional<std::string>& note() const noexcept { return note_; }
 
   Answer run(const Part& part, const Build& build, const graph::Feeds& feeds, std::size_t room, bool anew) {

@@ -18,36 +18,37 @@ struct Part {
   std::uint64_t key = 0;                    // hash of these, in this process alone
   std::unique_ptr<const graph::Program> program;
 };
-// From the bytes of a file, and from a graph in memory. Throw Error(usage) as read_model, write_model and Program.
+// Read a part from the bytes of a file, and from a graph in memory. Throw Error(usage) as read_model, write_model and
+// Program.
 Part part_of_file(std::string bytes, std::string_view name);
 Part part_of_model(const graph::Model& model);
 
-// How a graph is compiled.
+// The way in which a graph is compiled.
 struct Build {
   std::string level;   // one of the runtime's builds
   bool fixed = false;  // for the lengths of one problem, in place of open ones
   int threads = 1;
-  InputLayout layout = InputLayout::packed;  // of what each run is handed: no matter of compiling
+  InputLayout layout = InputLayout::packed;  // the layout of each run's inputs: no matter of compiling
 };
 // "all", "all, static", "all, 4 threads, column_major inputs".
 std::string to_text(const Build& build);
 
-// On what a graph is run.
+// The state of the session in which a graph is run.
 enum class Freshness : std::uint8_t {
-  kept,         // what was compiled before, and has answered others
+  kept,         // a graph that was compiled before, and has answered others
   new_session,  // compiled anew, in the process that has compiled and answered others
   new_process,  // in a process that was asked nothing before
 };
 
-// What came back. Arrays without elements where an output has not the size that it should have.
+// The answer of a run. Arrays without elements stand for outputs that have not the size that they should have.
 struct Answer {
   CallResult result;
   std::vector<graph::Array> outputs;
-  Freshness on = Freshness::kept;  // what it was run on, which may be fresher than was asked for
+  Freshness on = Freshness::kept;  // the state it was run in, which may be fresher than was asked for
   bool cut_off = false;            // by answer_by(): nothing is known
 };
 
-// Who runs graphs.
+// Runs graphs.
 class Runtime {
  public:
   Runtime() = default;
@@ -55,20 +56,21 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
   [[nodiscard]] virtual const RuntimeInfo& info() const noexcept = 0;
-  // What it said of the first graph that it compiled at a level: one line, as on nodes that another than the one asked for computes. Mostly empty.
+  // The remark on the first graph that it compiled at a level: one line, as on nodes that another provider than the one
+  // asked for computes. Mostly empty.
   [[nodiscard]] virtual std::string note(const std::string& level) const {
     (void)level;
     return {};
   }
-  // Until when answers are waited for, if the limits of calls are later.
+  // Sets the end until which answers are waited for, if the limits of calls are later.
   virtual void answer_by(std::optional<std::chrono::steady_clock::time_point> end) { (void)end; }
   // `room`: bytes that the outputs will hold. Throws Error(no_subject) where it cannot be started any more.
   virtual Answer run(const Part& part, const Build& build, const graph::Feeds& feeds, std::size_t room,
                      Freshness on) = 0;
 };
 
-// A runtime by the worker protocol: a process for each level, started when it is first asked, and anew after it ended. It keeps what it compiled
-// last. Throws Error(no_subject) if it does not start.
+// A runtime by the worker protocol: a process for each level, started when it is first asked, and anew after it ended.
+// It keeps what it compiled last. Throws Error(no_subject) if it does not start.
 std::unique_ptr<Runtime> open_runtime(WorkerCommand command);
 
 }  // namespace attest::models

@@ -5,7 +5,8 @@
 namespace attest::models {
 namespace {
 
-// `changed`, which differs from `from` by some lengths or ways to make inputs, has these of `problem`, too, where they were those of `from`.
+// `changed`, which differs from `from` by some lengths or ways to make inputs, has these of `problem`, too, where they
+// were those of `from`.
 graph::Problem changed_alike(const graph::Problem& problem, const graph::Problem& from, const graph::Problem& changed) {
   graph::Problem other = problem;
   for (auto& [axis, size] : other.sizes)

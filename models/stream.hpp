@@ -3,8 +3,8 @@
 
 namespace attest::models {
 
-// The problems of a campaign: most of them small, every fourth one large. Half of them have a sequence of 16 tokens or more, of which fusions and blocks of kernels
-// make something, and a tenth one of 64, however large the model is.
+// The problems of a campaign: most of them small, every fourth one large. Half of them have a sequence of 16 tokens or
+// more, of which fusions and blocks of kernels make something, and a tenth one of 64, however large the model is.
 class Stream {
  public:
   // `family` must live as long. `largest`: as effort_for().

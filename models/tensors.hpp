@@ -12,16 +12,18 @@ namespace attest::models {
 
 // Tensors of graphs as files and runtimes have them, and back.
 NamedArray named(std::string name, const graph::Array& array);
-// One lane. Without elements where `array` has no bytes. Throws Error(usage) for a type that graphs have not.
+// The array as one lane. It has no elements where `array` has no bytes. Throws Error(usage) for a type that graphs have
+// not.
 graph::Array array_of(const NamedArray& array);
 
 // "context[1,0,3]", of a row-major element.
 std::string element_text(std::string_view name, std::span<const Index> shape, Index element);
 
-// As an .npy; bf16 as uint16.
+// The bytes of the array as an .npy; bf16 as uint16.
 std::string npy_bytes(const graph::Array& array);
 
-// Back from what NpzFile::add makes of them, of a graph's inputs. `where` names them in the Error(usage) for one that is missing or of another type.
+// Back from what NpzFile::add makes of them, of a graph's inputs. `where` names them in the Error(usage) for one that
+// is missing or of another type.
 struct RunsOf {
   std::vector<graph::Feeds> before;
   graph::Feeds feeds;
