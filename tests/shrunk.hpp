@@ -2,7 +2,7 @@
 
 namespace attest::test {
 
-// What RapidCheck ends at: the first candidate that still fails, again and again.
+// The end of RapidCheck's shrinking: the first candidate that still fails, again and again.
 template <class Shrinkable, class Fails>
 Shrinkable shrunk(Shrinkable at, const Fails& fails) {
   auto candidates = at.shrinks();

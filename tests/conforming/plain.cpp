@@ -1,5 +1,5 @@
-// Kernels as anybody writes them first: loops over keys, one after the other, and the C library's exp. What they compute is what their
-// contracts say, and nothing of them knows how attest judges.
+// Kernels as anybody writes them first: loops over keys, one after the other, and the C library's exp. They compute the
+// functions of their contracts, and nothing of them knows how attest judges.
 #include <attest/plugin.h>
 
 #include <algorithm>

@@ -9,7 +9,7 @@ const char* format_name(Fmt f) {
   return names[f];
 }
 
-// What departs from the defaults, as words that the test reads back.
+// Sets fields that depart from the defaults, and names them in words that the test reads back.
 std::string vary(Pol& p, int variant) {
   switch (variant) {
     case 1:

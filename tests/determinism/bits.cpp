@@ -1,5 +1,6 @@
-// Prints what must not depend on the compiler or its options: problem texts, tensor bits, enclosures, and how the oracle
-// judges the explicit kernel and three faults, with witnesses. The tests beside it compare the output of several builds.
+// Prints what must not depend on the compiler or its options: problem texts, tensor bits, enclosures, and how the
+// oracle judges the explicit kernel and three faults, with witnesses. The tests beside it compare the output of several
+// builds.
 #include <bit>
 #include <cstdint>
 #include <cstdio>

@@ -73,11 +73,12 @@ TEST(Accounts, AFailureWhoseNumbersTheOtherDefectGivesIsNoDefectOfItsOwn) {
                                       finding_of(*subject, long_row, "mean")};
   EXPECT_EQ(defects(*subject, findings, false), 2u);
   EXPECT_EQ(defects(*subject, findings), 1u);
-  // Of one element alone too many kernels give the number.
+  // One element alone is given by too many kernels.
   EXPECT_EQ(defects(*subject, {finding_of(*subject, small, "policy-bound"), findings[1]}), 2u);
 }
 
-// A second thing that is wrong: where it shows, no softmax in f16 gives the numbers, whether or not that is seen there too.
+// A second thing that is wrong: where it shows, no softmax in f16 gives the numbers, whether or not that is seen there
+// too.
 TEST(Accounts, OneWhoseNumbersItDoesNotGiveIs) {
   const auto doubled = [](const attest_attention& call, CallResult result) {
     if (call.threads == 4) store(call.out, 0, 0, 0, 0, 2 * load(call.out, 0, 0, 0, 0));

@@ -135,7 +135,7 @@ TEST(Assume, EveryDrawKeepsIt) {
   EXPECT_GT(rejected, 0u);  // lq > lk cannot be narrowed to
 }
 
-// What speaks of extents and dtype alone is asked early, and changes neither what is drawn nor how many are turned away.
+// A condition on extents and dtype alone is asked early, and changes neither the draws nor the number turned away.
 TEST(Assume, AnEarlyRefusalChangesNoDraw) {
   const Op& op = ops::attention_op();
   SubjectInfo info;

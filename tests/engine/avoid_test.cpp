@@ -129,7 +129,8 @@ TEST(Avoid, DeathsTakeATenthOfTheTime) {
   EXPECT_GT(asked, 0u);
 }
 
-// Sixteen problems of one plan agree in everything that a plan is for: a condition that only they have tells nothing. Five plans do.
+// Sixteen problems of one plan agree in everything that a plan is for: a condition that only they have tells nothing.
+// Five plans do.
 TEST(Avoid, OnePlanIsOneWitness) {
   const Supports supports = Supports::everything();
   const std::uint64_t repeat = 16;

@@ -65,7 +65,7 @@ TEST(Known, IsADefectUnderWhateverLaw) {
     EXPECT_FALSE(is_known(known, bucket)) << bucket;
 }
 
-// Whose failures are whose is read off signatures, of those that nobody shrinks.
+// Signatures tell whose a failure is if nobody shrinks it.
 TEST(Signature, TellsApartWhatBucketsTellOfTheScore) {
   const FailureKey key{"policy-bound", VerdictKind::fail, "finite"};
   const auto signature = [&](const std::string& more) {
@@ -112,7 +112,7 @@ TEST(Triage, ManyOfAKeyAreEnough) {
   EXPECT_TRUE(triage.ask({"hull", VerdictKind::fail, "finite"}, "s"));
 }
 
-// What shares a message with a defect that is understood is another one.
+// A failure that shares a message with a defect that is understood is another one.
 TEST(Triage, WhatIsUnderstoodMakesRoomForTheRest) {
   const FailureKey death{"guards", VerdictKind::crash, "killed"};
   Triage triage;

@@ -118,7 +118,7 @@ TEST_F(CapturedActivations, OfALargeEntryLieBesideIt) {
   EXPECT_EQ(read_entry(file).problem.as<Problem>().values_file, beside.string());
   EXPECT_EQ(read_file(file, 1 << 20).find(folder.path().string()), std::string::npos)
       << "a path is nobody else's business";
-  // Written again from what was read: the same file.
+  // The entry that was read is written to the same file.
   EXPECT_EQ(write_entry(read_entry(file), corpus), file);
   // Another file of that name there is not overwritten.
   write_file(beside, "something else");

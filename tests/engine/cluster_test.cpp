@@ -82,7 +82,8 @@ TEST(Cluster, RareFailuresOfOneMessageAreOneDefect) {
   }
 }
 
-// A failure that happened twice lies where the others do, which is chance; but so does what it was shrunk to, which is not.
+// A failure that happened twice lies where the others do, which is chance; but so does what it was shrunk to, which is
+// not.
 TEST(Cluster, AMinimalReproducerIsAWitnessToo) {
   const auto fault = builtin_subject("fault:rescale-sum-only", {});
   const Summary summary = campaign(*fault, "fault:rescale-sum-only", 700, true, 1);
@@ -104,7 +105,8 @@ TEST(Cluster, OneMessageUnderASharedConditionIsOneDefect) {
   }
 }
 
-// What is refused for one thing is refused in other words where more is set; a refusal for something else is not.
+// A problem that is refused for one thing is refused in other words where more is set; a refusal for something else is
+// not.
 TEST(Cluster, ARefusalInOtherWordsWhereMoreIsSetIsOneDefect) {
   const auto fused = builtin_subject("builtin:fused", {});
   for (const bool causal_too : {true, false}) {
@@ -118,7 +120,8 @@ TEST(Cluster, ARefusalInOtherWordsWhereMoreIsSetIsOneDefect) {
   }
 }
 
-// Of one query a plan is refused; of more, a cap: that both need `causal` is not enough, for two queries are done with it.
+// A call of one query is refused for its plan, a call of more for its cap. That both need `causal` is not enough, for a
+// call of two queries is done with it.
 TEST(Cluster, ARefusalIsNotForWhatANeighbourIsDoneWith) {
   const auto fused = builtin_subject("builtin:fused", {});
   const auto subject = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
@@ -128,7 +131,7 @@ TEST(Cluster, ARefusalIsNotForWhatANeighbourIsDoneWith) {
   EXPECT_EQ(campaign(*subject, "./neighbour.so").defects.size(), 2u);
 }
 
-// What a law asks in another form it may be refused for that form, of which its problem says nothing.
+// A law that asks in another form may be refused for that form, of which its problem says nothing.
 TEST(Cluster, ARefusalOfAnotherFormIsOfThatForm) {
   const Supports everything;
   const CaseTable table(everything);
@@ -149,8 +152,8 @@ TEST(Cluster, ARefusalOfAnotherFormIsOfThatForm) {
   }
 }
 
-// Of the failures of one law most are never shrunk, and nobody says whose they are. Neither defect shows in all of its problems,
-// and a single failure of another law lies where both may.
+// Most failures of one law are never shrunk, and nobody says whose they are. Neither defect shows in all of its
+// problems, and a single failure of another law lies where both may.
 TEST(Cluster, AFrequentDefectHidesNoRareOne) {
   const Supports everything;
   const FailureKey wrong{"policy-bound", VerdictKind::fail, "finite"};
@@ -195,7 +198,8 @@ TEST(Cluster, AFrequentDefectHidesNoRareOne) {
   EXPECT_NE(to_text(defects[1].predicate).find("scale==0"), std::string::npos) << found;
 }
 
-// A law that fails for a reason of its own fails on the reproducer of another defect, too, where that reason holds there.
+// A law that fails for a reason of its own fails on the reproducer of another defect, too, where that reason holds
+// there.
 TEST(Cluster, ALawThatFailsElsewhereIsOfNoDefectThatItIsAskedOf) {
   const Supports everything;
   std::vector<Finding> findings(2);
@@ -242,7 +246,8 @@ TEST(Cluster, ALawThatFailsElsewhereIsOfNoDefectThatItIsAskedOf) {
   EXPECT_EQ(defects.size(), 2u) << found;
 }
 
-// A law asks a problem without a mask for one with a mask, which is refused: the condition is of that call, not of the problem.
+// A law asks a problem without a mask for one with a mask, which is refused: the condition is of that call, not of the
+// problem.
 TEST(Cluster, AnErrorIsOfTheCallThatWasNotDone) {
   const Supports everything;
   const std::string words = "no place for a mask";
@@ -286,8 +291,8 @@ TEST(Cluster, AnErrorIsOfTheCallThatWasNotDone) {
   EXPECT_FALSE(defects[0].predicate.holds(finding.entry.problem, everything));
 }
 
-// One failure tells nothing by counts; what was shrunk from it does, and what keeps from passing with other numbers says which of
-// its traits it is.
+// One failure tells nothing by counts; what was shrunk from it does, and what keeps from passing with other numbers
+// says which of its traits it is.
 TEST(Cluster, AMinimalReproducerOfFewFailuresSaysWhatItNeeds) {
   const auto fused = builtin_subject("builtin:fused", {});
   const auto subject = test::meddled(*fused, [](const attest_attention& call, CallResult result) {
@@ -304,7 +309,8 @@ TEST(Cluster, AMinimalReproducerOfFewFailuresSaysWhatItNeeds) {
   EXPECT_EQ(defect.counts.failing, defect.counts.asked);
 }
 
-// Reproducers of wrong numbers, or of deaths, each with the neighbours that pass, and the problems of a campaign in which so many of each failed.
+// Reproducers of wrong numbers, or of deaths, each with the neighbours that pass, and the problems of a campaign in
+// which so many of each failed.
 struct Told {
   using Fails = std::function<bool(const Problem&)>;
   explicit Told(std::uint64_t cases, const attest::Supports& supports = {}) : everything(supports) {
@@ -349,7 +355,7 @@ struct Told {
   }
 
   FailureKey key{"policy-bound", VerdictKind::fail, "finite"};
-  std::optional<VerdictKind> seen;  // of what is added next, if it is not that of `key`
+  std::optional<VerdictKind> seen;  // the kind of the failures that are added next, if it is not that of `key`
   const engine::Supports everything;
   std::vector<Problem> problems;
   std::vector<Finding> findings;
@@ -357,7 +363,8 @@ struct Told {
   std::set<std::size_t> nobodys;  // that failed and were not shrunk
 };
 
-// One failure or two of each kind of mask tell nothing by counts; that all of them need a mask of one row beside a diagonal does.
+// One failure or two of each kind of mask tell nothing by counts; that all of them need a mask of one row beside a
+// diagonal does.
 TEST(Cluster, FewFailuresThatNeedTheSameAreOneDefect) {
   Told told(3000);
   constexpr Index queries = 4;
@@ -383,8 +390,8 @@ TEST(Cluster, FewFailuresThatNeedTheSameAreOneDefect) {
   EXPECT_EQ(defects[1].findings, (std::vector<std::size_t>{3})) << found;
 }
 
-// What kills nearly always under two rare options, and once under one of them, is one defect; a death under a common option may be
-// of another.
+// A kernel that dies nearly always under two rare options, and once under one of them, has one defect; a death under a
+// common option may be of another.
 TEST(Cluster, ARareDeathUnderAPartOfACondition) {
   const auto often = [](const Problem& p) { return p.softcap > 0 && p.threads == 3; };
   const std::string small = "b=1 hq=1 hkv=1 lq=1 lk=1 d=1 dv=1 ";
@@ -402,7 +409,7 @@ TEST(Cluster, ARareDeathUnderAPartOfACondition) {
   }
 }
 
-// What is left of the condition of the deaths: a label of which another kills seldom, or gives what lies in memory.
+// The condition of the deaths is weakened: a kernel dies seldom under another label, or returns the memory's content.
 TEST(Cluster, ARareDeathOrAnswerUnderAWeakerCondition) {
   const auto often = [](const Problem& p) { return p.bias == Bias::padding && p.causal; };
   for (const auto& [dies, differs] : {std::pair(true, true), {true, false}, {false, true}})
@@ -434,7 +441,7 @@ TEST(Cluster, AMinimalReproducerThatLiesElsewhereIsOfAnotherDefect) {
   EXPECT_EQ(told.defects().size(), 2u);
 }
 
-// What nobody shrank has nothing in common with what was; that has.
+// Failures that nobody shrank have nothing in common with those that were shrunk; the latter have.
 TEST(Cluster, FailuresThatNobodyShrankHideNoCondition) {
   Told told(3000);
   const auto masked = [](const Problem& p) { return p.causal && p.keep != Keep::none; };
@@ -448,9 +455,8 @@ TEST(Cluster, FailuresThatNobodyShrankHideNoCondition) {
   EXPECT_NE(where.find("keep"), std::string::npos) << where;
 }
 
-// A case that was told as it was seen, since time was over, and shrunk later.
-// Of the failures of one law that nobody shrank most are of another defect, whose condition holds of what fails in a form alone, too; and a
-// single failure that passes without that form is of the defect that does.
+// Most failures of one law that nobody shrank are of another defect, whose condition holds of the failures in a form
+// alone, too. A single failure that passes without that form is of the defect that does.
 TEST(Cluster, WhatFailsInAFormAloneIsADefectOfItsOwn) {
   attest::Supports supports;
   supports.forms = {{"past", {"needed", "half"}}};
@@ -527,7 +533,8 @@ TEST(Cluster, ASingleFailureMayNeedItsFormat) {
   EXPECT_NE(where.find("softcap"), std::string::npos) << where;
 }
 
-// What a law's other call dies of is told of the base call too where that may die; only the call says that it is the same.
+// A death in another call of a law is told of the base call, too, where that may die; only the call says that it is the
+// same.
 TEST(Cluster, ADeathInAnotherCallOfALawIsThatOfItsCall) {
   const auto fused = builtin_subject("builtin:fused", {});
   const auto subject = test::meddled(*fused, [](const attest_attention& call, CallResult result) {

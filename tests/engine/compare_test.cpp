@@ -189,7 +189,7 @@ TEST(Compare, BitsAreToldApart) {
                                   [](const Finding& finding) { return finding.entry.property == compare_bound_name; }));
 }
 
-// What rows without keys give, and what is promised of them.
+// The campaign over rows without keys: the promises of both subjects, and whether B gives NaN.
 Summary empty_rows(EmptyRow says_a, EmptyRow says_b, bool b_gives_nan) {
   const auto fused = builtin("builtin:fused"), nan = builtin("fault:row-empty-nan");
   const auto says = [](EmptyRow rule) { return [rule](SubjectInfo& info) { info.semantics.empty_row = rule; }; };

@@ -1,4 +1,4 @@
-// Whom a failure is blamed on: the call, the call that poisoned its instance, the calls before it, or a busy machine.
+// Tests the blame for a failure: the call, the call that poisoned its instance, the calls before it, or a busy machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -92,7 +92,7 @@ class Confirm : public testing::Test {
     options.corpus = folder.path();
     return options;
   }
-  // Of a process that was asked nothing before.
+  // Replays in a process that was asked nothing before.
   ReplayResult replayed(const SubjectFactory& subject, const Finding& finding) const {
     ReplayResult last;
     const Resolve resolve = [&](const Entry&) {
@@ -130,7 +130,8 @@ TEST_F(Confirm, OnlyTheCallsThatPoisonAreBlamed) {
   EXPECT_GT(findings, 20);
 }
 
-// After a death nothing is left to look at: the first one of a dtype too is traced to the check before it, however many there were.
+// After a death nothing is left to look at: the first one of a dtype too is traced to the check before it, however many
+// there were.
 TEST_F(Confirm, EachDeathIsBlamedOnTheCallBeforeIt) {
   const auto subject = stateful(*fused, []() -> Meddle {
     return [sick = std::make_shared<bool>(false)](const attest_attention& call, CallResult result) {
@@ -155,7 +156,8 @@ TEST_F(Confirm, EachDeathIsBlamedOnTheCallBeforeIt) {
     }
 }
 
-// What a settled condition explains costs one death, is counted and no more; wrong numbers are asked for again all the same.
+// A death that a settled condition explains costs one death, is counted and no more; wrong numbers are asked for again
+// all the same.
 TEST_F(Confirm, ADeathThatIsUnderstoodIsNotAskedForAgain) {
   const auto causal = [](const auto& dies) {
     return [&dies](const attest_attention& call, CallResult result) {
@@ -187,7 +189,8 @@ TEST_F(Confirm, ADeathThatIsUnderstoodIsNotAskedForAgain) {
     }
 }
 
-// As a device that is lost: the call's own process has ended, and nothing is left to be asked whether it still answers.
+// The subject acts as a lost device does: the call's own process has ended, and nothing is left to be asked whether it
+// still answers.
 TEST_F(Confirm, AnErrorThatEndsItsInstanceIsADeath) {
   int deaths = 0, others = 0;
   const auto subject = stateful(*fused, [&]() -> Meddle {
@@ -294,7 +297,8 @@ TEST_F(Confirm, AKernelThatIsWrongEverywhereIsNotTakenForPoisoned) {
   for (const Finding& finding : summary.findings) EXPECT_EQ(finding.entry.seen, VerdictKind::fail);
 }
 
-// A canary that is right under what a form promises says nothing of a sound instance that fails under what the others do.
+// A canary that is right under what a form promises says nothing of a sound instance that fails under what the others
+// do.
 TEST_F(Confirm, AFormThatPromisesLessMakesNoInstancePoisoned) {
   const Policy f32 = policy_from_text("f32");
   const auto inner = builtin_subject("builtin:fused", to_text(f32));
@@ -490,7 +494,7 @@ TEST(InstanceHistory, IsBoundedAndEndsWithTheLife) {
   instance.started();
   instance.asked(call_of(400).problem, {});
   EXPECT_EQ(instance.before(instance.mark()).size(), 1u);
-  EXPECT_EQ(instance.before(mark).back().problem.as<Problem>().lk, 300);  // of the life before
+  EXPECT_EQ(instance.before(mark).back().problem.as<Problem>().lk, 300);  // a check of the life before
 }
 
 }  // namespace

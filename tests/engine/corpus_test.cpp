@@ -201,7 +201,7 @@ TEST(Corpus, TheFileOfASubjectIsFoundFromWhereTheEntryLies) {
   const Entry back = read_entry(file);
   EXPECT_TRUE(fs::equivalent(back.subject_file, script)) << back.subject_file;
   EXPECT_EQ(back.subject_name, "kernel");
-  // Written again elsewhere, it says the same file.
+  // The entry written elsewhere names the same file.
   const fs::path elsewhere = write_entry(back, folder.path());
   EXPECT_TRUE(fs::equivalent(read_entry(elsewhere).subject_file, script));
   // Moved as a whole, they find each other.

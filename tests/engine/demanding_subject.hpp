@@ -1,6 +1,6 @@
 #pragma once
-// A subject that takes only a part of all calls, and holds every call it gets against that part: written from docs/plugin.md
-// alone, apart from what attest decides by.
+// A subject that takes only a part of all calls, and holds every call it gets against that part: written from
+// docs/plugin.md alone, apart from what attest decides by.
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -83,7 +83,7 @@ struct Demands {
         fmt::join(sizes, ","));
   }
 
-  // What is wrong with a call; empty if it is one that was offered.
+  // The objection to a call; empty if it is one that was offered.
   [[nodiscard]] std::string objection(const attest_attention& c) const {
     const auto type = [](const attest_tensor& t) -> std::string {
       return t.dtype.code == ATTEST_BFLOAT ? "bf16" : fmt::format("f{}", t.dtype.bits);
@@ -135,7 +135,7 @@ struct Demands {
   }
 };
 
-// What reached such subjects, of all threads.
+// The calls that reached such subjects, in all threads.
 struct Asked {
   std::mutex counting;
   std::int64_t calls = 0, outside = 0;

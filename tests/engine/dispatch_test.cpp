@@ -1,4 +1,4 @@
-// Who asks which case of a campaign, and in which order they are counted.
+// Tests which thread asks a case of a campaign, and in which order cases are counted.
 #include "engine/dispatch.hpp"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(Dispatch, APlanStaysWithWhoeverHasItUntilItsInstanceEnds) {
 }
 
 TEST(Dispatch, AShardHasItsOwnPlansAlone) {
-  Dispatch dispatch(0, 16, 2, {2, 3});  // of plans 0 .. 7 those of number 1, 4, 7
+  Dispatch dispatch(0, 16, 2, {2, 3});  // has plans 1, 4, 7 of 0 .. 7
   std::set<std::uint64_t> numbers;
   while (CaseRecord* record = dispatch.next(false))
     for (; record != nullptr; record = dispatch.give_back(record, false)) numbers.insert(record->number);
@@ -103,7 +103,7 @@ TEST(Dispatch, TheOneThatCountsMakesItGrowToo) {
   EXPECT_EQ(dispatch.next(true), nullptr) << "not once it was stopped";
 }
 
-// Whoever has none waits for what another may leave; counted here are the cases, each once and in order.
+// A thread without a case waits for one that another may leave. The cases are counted here, each once and in order.
 TEST(Dispatch, ThreadsShareAllOfIt) {
   constexpr std::uint64_t cases = 20'000;
   Dispatch dispatch(0, cases, 8, {});

@@ -1,4 +1,5 @@
-// When a campaign ends whose subject costs time: told by a clock that the subject's own work moves, so that no machine decides.
+// Tests the end of a campaign whose subject costs time. The subject's own work moves the clock, so that no machine
+// decides.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,8 @@ class Work {
 
 std::string size_of(Index n) { return n <= 1 ? "one" : n <= 2 ? "two" : n <= 4 ? "four" : n <= 8 ? "eight" : "more"; }
 
-// As a library on a device: long in opening it, plans each shape, and three problems in ten end it, in the words of their kind.
+// A subject like a library on a device: it takes long to open, plans each shape, and three problems in ten end it, in
+// the words of their kind.
 class Costly {
  public:
   Costly(const SubjectFactory& inner, Work& work) : inner_(inner.open()), work_(work) {}
@@ -86,7 +88,8 @@ Ran run(Work& work, CampaignOptions asked, Observer& observer) {
   return {std::move(summary), work.now() - begin};
 }
 
-// What each thread had begun when no more calls were: a life, a plan and the call, or those of one trip, which has all calls of a law.
+// The time of the calls that each thread had begun when no more were: a life, a plan and the call, or one trip with all
+// calls of a law.
 constexpr double in_flight = opening + 12 * (plan + answer);
 
 std::set<std::string> keys_of(const Summary& summary) {
@@ -162,8 +165,8 @@ TEST(End, ComesInTimeAfterAnInterrupt) {
   }
 }
 
-// A call in flight when time is over, and past its own limit later: asked alone after the end, it is a finding if it hangs, and slow if
-// it does not.
+// A call in flight when time is over, and past its own limit later: asked alone after the end, it is a finding if it
+// hangs, and slow if it does not.
 TEST(End, ACallThatOutlastsTheTimeIsConfirmedAfterIt) {
   const auto fused = builtin_subject("builtin:fused", {});
   for (const int jobs : {1, 4})
@@ -195,7 +198,8 @@ TEST(End, ACallThatOutlastsTheTimeIsConfirmedAfterIt) {
     }
 }
 
-// Wrong numbers that were seen as time ended, and of which no fresh instance could be asked any more, are told as they were seen.
+// Wrong numbers that were seen as time ended, and of which no fresh instance could be asked any more, are told as they
+// were seen.
 TEST(End, WhatFailedLastIsNotLost) {
   const auto fused = builtin_subject("builtin:fused", {});
   Work work(1);
@@ -223,8 +227,8 @@ TEST(End, WhatFailedLastIsNotLost) {
   EXPECT_EQ(summary.exit(), Exit::found);
 }
 
-// What ends an instance is asked for once more, of each plan once, and where time ends the campaign three times and one in four of its
-// kind: 30 % of the plans do, under no condition that a predicate tells.
+// A call that ends an instance is asked for once more, once in each plan; where time ends the campaign, three times and
+// then one in four of its kind. 30 % of the plans end one, under no condition that a predicate tells.
 TEST(End, WhatEndsInstancesIsNotConfirmedEachTime) {
   const auto fused = builtin_subject("builtin:fused", {});
   for (const auto& [repeat, timed, least, most] :
@@ -260,7 +264,7 @@ TEST(End, WhatEndsInstancesIsNotConfirmedEachTime) {
   }
 }
 
-// In the place of what is left of a plan that ended its instance others are drawn, where time ends the campaign.
+// The rest of a plan that ended its instance gives way to other problems, where time ends the campaign.
 TEST(End, APlanThatEndsItsInstanceGivesWay) {
   for (const bool timed : {false, true}) {
     SCOPED_TRACE(timed);

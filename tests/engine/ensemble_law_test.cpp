@@ -1,5 +1,5 @@
-// The law ensemble-error in campaigns: it leaves conforming kernels of every operation alone, warns of a step in too few bits that the
-// proven bound permits, and fails nothing.
+// The law ensemble-error in campaigns: it leaves conforming kernels of every operation alone, warns of a step in too
+// few bits that the proven bound permits, and fails nothing.
 #include <gtest/gtest.h>
 
 #include "engine/campaign.hpp"

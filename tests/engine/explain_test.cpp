@@ -50,7 +50,7 @@ bool has_fit(const Explanation& e, std::string_view part) {
   return std::ranges::any_of(e.fits, [&](const Fit& fit) { return fit.words.find(part) != std::string::npos; });
 }
 
-// What a kernel gives for a problem, as numbers.
+// The numbers that a kernel gives for a problem.
 std::vector<double> numbers(const std::string& name, const attest::Problem& problem) {
   const Inputs inputs = materialise(problem);
   const Tensor out = make_out(problem), lse = make_lse(problem);
@@ -84,7 +84,7 @@ TEST(Explain, NamesTheFaultOfAnEntryOfItsOwn) {
   }
 }
 
-// Who is said to give the same numbers does, and no other does: asked of the kernels themselves.
+// The kernels that are said to give the same numbers do, and no other does: the kernels themselves are asked.
 TEST(Explain, SaysTheSameNumbersOfThoseAloneThatGiveThem) {
   const attest::Problem problem = attest::problem_from_text(plain);
   for (const char* name : {"fault:scale-missing", "fault:causal-corner", "fault:softmax-f16", "fault:bias-broadcast"}) {
@@ -134,7 +134,7 @@ TEST(Explain, LeavesOutAFamily) {
   EXPECT_EQ(e.stage, "scale");  // by what fits
 }
 
-// ---- geometry ------------------------------------------------------------------------------------------------------------
+// ---- geometry -------------------------------------------------------------------------------------------------------
 
 const WrongPlace& place(const Explanation& e, const std::string& tensor) {
   const auto found = std::ranges::find(e.where, tensor, &WrongPlace::tensor);
@@ -170,7 +170,7 @@ TEST(Explain, SaysWhichColumnsOfABlackBox) {
   for (const Hypothesis& h : e.hypotheses) EXPECT_NE(h.match, Match::same) << h.name;
 }
 
-// ---- what it fits, of a black box ------------------------------------------------------------------------------------------
+// ---- what it fits, of a black box -----------------------------------------------------------------------------------
 
 // A kernel that computes in another policy than the one it declares.
 std::unique_ptr<SubjectFactory> liar(const std::string& kernel, const std::string& policy) {
@@ -215,7 +215,8 @@ TEST(Explain, SaysWhichStageOfABlackBoxIsNarrow) {
   for (const Fit& fit : e.fits) EXPECT_NE(fit.kind, ops::Departure::Kind::semantics) << fit.words;
 }
 
-// A call whose rows are looked at in part by most promises: what permits all rows but one is told nowhere, whichever row it is.
+// A call whose rows are looked at in part by most promises: what permits all rows but one is told nowhere, whichever
+// row it is.
 TEST(Explain, FitsAreAskedOfAllElements) {
   const char* problem = "b=1 hq=1 hkv=1 lq=600 lk=32 d=4 dv=8 dtype=f32 values=normal seed=11";
   const std::shared_ptr<SubjectFactory> narrow = builtin_subject("builtin:explicit", "f32,weights=bf16");
@@ -298,11 +299,12 @@ TEST(Explain, SaysHowABlackBoxReadTheCall) {
   EXPECT_NE(e.hypotheses.front().match, Match::partly);
 }
 
-// ---- stages on the way -----------------------------------------------------------------------------------------------------
+// ---- stages on the way ----------------------------------------------------------------------------------------------
 
 enum class Slip { in_scores, in_weights, behind };
 
-// Attention by its formulas in double, one head after the other, which gives its scores and weights, and has one step wrong.
+// Attention by its formulas in double, one head after the other, which gives its scores and weights, and has one step
+// wrong.
 void by_formula(const attest_attention& call, Slip slip) {
   const Index keys = call.k.shape[2], group = call.q.shape[1] / call.k.shape[1];
   std::vector<double> s(static_cast<std::size_t>(keys));
@@ -359,7 +361,8 @@ TEST(Explain, SaysTheFirstStageOutOfItsBound) {
   EXPECT_NE(behind.stage, "scores");
 }
 
-// A black box whose stages tell where it goes wrong: what lies within the first one that is out of its bound is looked for there.
+// A black box whose stages tell where it goes wrong: what lies within the first one that is out of its bound is looked
+// for there.
 TEST(Explain, LooksWithinTheStageThatIsOutOfItsBound) {
   const char* block = "op=mha l=3 m=3 e=4 heads=2 kv_heads=2 head_dim=2 self=1 weights=dense seed=4";
   ExplainLimits limits;
@@ -386,7 +389,7 @@ TEST(Explain, SaysWhatOverflows) {
       limits);
   ASSERT_TRUE(e.fails);
   EXPECT_EQ(e.stage, "softmax");
-  // Not what is NaN for another reason: its scores are no larger than exp takes.
+  // A NaN of another origin is none of this: its scores are no larger than exp takes.
   limits.families_left_out = {"empty row"};
   const auto empty = builtin_subject("fault:row-empty-nan", {});
   const Explanation other = explained(
@@ -396,7 +399,7 @@ TEST(Explain, SaysWhatOverflows) {
   EXPECT_EQ(other.stage_by.find("overflows"), std::string::npos) << other.stage_by;
 }
 
-// Where every result by itself is right, the law that fails says which stage it holds apart.
+// A law that fails names the stage that it isolates, where every result by itself is right.
 TEST(Explain, SaysTheStageThatALawHoldsApart) {
   ExplainLimits limits;
   limits.families_left_out = {"splits"};
@@ -446,7 +449,7 @@ TEST(Explain, SaysThePlainFactorOfASingleElement) {
   EXPECT_EQ(relation(1.37), "");  // any number is some multiple of another
 }
 
-// ---- what was asked --------------------------------------------------------------------------------------------------------
+// ---- what was asked -------------------------------------------------------------------------------------------------
 
 TEST(Explain, SaysWhatMakesItPass) {
   const Explanation e =
@@ -470,7 +473,7 @@ TEST(Explain, IsTheSameEachTime) {
     EXPECT_EQ(to_json(explained(name, plain)).dump(), to_json(explained(name, plain)).dump()) << name;
 }
 
-// ---- calls that are kept ---------------------------------------------------------------------------------------------------
+// ---- calls that are kept --------------------------------------------------------------------------------------------
 
 TEST(KeptCall, IsTheSameByElementsAndByTheBytesAroundThem) {
   const attest::Problem problem = attest::problem_from_text(

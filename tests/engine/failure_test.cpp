@@ -35,8 +35,8 @@ class Reproduce : public testing::Test {
   const std::size_t result_class = law_named("result-class"), pad_width = law_named("pad-width");
 };
 
-// Rows of 16 bytes are at fault: four coordinates of f32. pad-width makes such a row of a single one, on which the call itself
-// is right. It fails on the very reproducer of result-class, and still is another failure.
+// Rows of 16 bytes are at fault: four coordinates of f32. pad-width makes such a row of a single one, on which the call
+// itself is right. It fails on the very reproducer of result-class, and still is another failure.
 TEST_F(Reproduce, ALawKeepsItsFailureWhereAnotherReachesASmallerProblem) {
   CaseOutcome outcome = ask(misaligned, {result_class, pad_width});
   ASSERT_NE(outcome.finding(), nullptr);

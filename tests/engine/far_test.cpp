@@ -1,5 +1,5 @@
-// Parts that lie far apart (Layout::far): a kernel that loses what its offsets have past 32 bits is found by what is drawn by
-// default, as one defect, and shrunk.
+// Parts that lie far apart (Layout::far): a kernel that loses what its offsets have past 32 bits is found by what is
+// drawn by default, as one defect, and shrunk.
 #include <gtest/gtest.h>
 
 #include <array>

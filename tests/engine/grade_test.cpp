@@ -206,8 +206,8 @@ TEST(Grade, AFaultThatDoesNothingIsNotFound) {
   for (const LawPower& law : grade.faults.front().laws) EXPECT_EQ(law.failed, 0u);
 }
 
-// A kernel off by 0.5 among those that are said to conform: attest blames it, and the rules of others are widened until they
-// accept it, so that none sees a fault of 0.25 any more.
+// A kernel off by 0.5 among those that are said to conform: attest blames it, and the rules of others are widened until
+// they accept it, so that none sees a fault of 0.25 any more.
 TEST(Grade, RulesAreWidenedUntilNoConformingCaseIsObjectedTo) {
   const Grade grade = run_grade(small({"fault:0.25"}, {"builtin:fused", "builtin:0.5"}));
   EXPECT_EQ(grade.exit(), Exit::found);
@@ -296,8 +296,8 @@ EmulatedKernel shifted_emulated(const Policy& policy, std::uint64_t number, doub
           }};
 }
 
-// Emulated kernels that are off by 0.5 though they say that they conform: attest blames them, and the rules of others are
-// widened until they accept them.
+// Emulated kernels that are off by 0.5 though they say that they conform: attest blames them, and the rules of others
+// are widened until they accept them.
 TEST(Grade, ARuleThatObjectsToAnEmulatedKernelIsWidened) {
   const auto draw = [](const Policy& policy, std::uint64_t number) { return shifted_emulated(policy, number, 0.5); };
   const RuleTable narrow = rule_table(with_emulated(emulated_kernel), true);
@@ -364,7 +364,8 @@ TEST(Grade, ACaseThatAConformingKernelReturnsIsOwedAndNotBeyond) {
   EXPECT_EQ(rule_table(options, true).faults.front().beyond.size(), all.beyond.size());
 }
 
-// What a kernel by that name returns, and whether one that keeps the promise of builtin:fused was found to return it.
+// Whether a kernel that keeps the promise of builtin:fused was found to return the very result of the kernel by that
+// name.
 bool is_owed(const std::string& kernel, const std::string& text) {
   const attest::Problem problem = attest::problem_from_text(text);
   const auto factory = builtin_subject(kernel, {}), parent = builtin_subject("builtin:fused", {});
@@ -375,8 +376,8 @@ bool is_owed(const std::string& kernel, const std::string& text) {
                                  out.at(0, 0, 0, 0));
 }
 
-// Another order within tiles is no fault of a single call; nor can a result tell a lost key of 18,000, or lost weights that come to
-// less than 1/10,000, from roundings that all point one way.
+// Another order within tiles is no fault of a single call; nor can a result tell a lost key of 18,000, or lost weights
+// that come to less than 1/10,000, from roundings that all point one way.
 TEST(Owed, WhatAnotherOrderOfAdditionsReturns) {
   const std::string one = "op=attention b=1 hq=1 hkv=1 lq=1 ";
   EXPECT_TRUE(is_owed("builtin:fused-reversed", one + "lk=700 d=1 dv=1 dtype=f32 values=normal:1 seed=3"));
@@ -395,8 +396,8 @@ TEST(Owed, NotWhatNoOrderReturns) {
   EXPECT_FALSE(is_owed("fault:tail-dropped", one + "lk=700 d=1 dv=1 dtype=f32 values=normal:1 seed=3"));
 }
 
-// builtin:fused-ampere promises sums of tensor cores: kernels with such set the rules that its faults are held against, and no
-// other's.
+// builtin:fused-ampere promises sums of tensor cores: kernels with such set the rules that its faults are held against,
+// and no other's.
 TEST(Grade, RulesForFaultsOfAKernelWithBlocksAreSetByKernelsWithBlocks) {
   GradeOptions options = with_emulated(emulated_kernel);
   options.faults = {{"fault:bits-dropped", "builtin:fused-ampere", "none"}, {"fault:race", "builtin:fused", "none"}};
@@ -412,7 +413,7 @@ TEST(Grade, RulesForFaultsOfAKernelWithBlocksAreSetByKernelsWithBlocks) {
   EXPECT_EQ(many.emulated_cases, 3 * few.emulated_cases);
   ASSERT_EQ(few.wider.size(), 1u);
   EXPECT_EQ(few.wider.front().parent, "builtin:fused-ampere");
-  EXPECT_EQ(few.wider.front().cases, 40u);  // of that kernel itself: Volta's blocks are smaller
+  EXPECT_EQ(few.wider.front().cases, 40u);  // cases of that kernel itself: Volta's blocks are smaller
   EXPECT_GT(many.wider.front().cases, 80u);
   const std::size_t close = column_of(many, "assert_close");
   EXPECT_EQ(many.columns[close].multiple, few.columns[close].multiple);
@@ -444,7 +445,7 @@ TEST(Grade, ResultsDoNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(one.faults.front().hunts[1].drawn, three.faults.front().hunts[1].drawn);
 }
 
-// ---- every operation -----------------------------------------------------------------------------------------------------
+// ---- every operation ------------------------------------------------------------------------------------------------
 
 // Two kernels and a fault of each, by the names of the command line.
 struct OfOperation {
@@ -537,7 +538,8 @@ TEST(GradeOperations, ACampaignFindsTheFault) {
   }
 }
 
-// A contract is ordinary if it permits nothing that a silent one does not, and no wider than another that permits as much.
+// A contract is ordinary if it permits nothing that a silent one does not, and no wider than another that permits as
+// much.
 TEST(Grading, TellsUnusualPromises) {
   struct Row {
     const Op* op;

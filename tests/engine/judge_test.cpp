@@ -218,7 +218,7 @@ TEST(Polygraphy, DamageIsOneSentence) {
   EXPECT_THROW(read_polygraphy(good, "in.json", {{}, 1}), Error);
 }
 
-// ---- tolerances --------------------------------------------------------------------------------------------------------
+// ---- tolerances -----------------------------------------------------------------------------------------------------
 
 Spread spread_of(const char* text) {
   const Problem problem = attest::problem_from_text(text);

@@ -105,7 +105,7 @@ TEST(Known, NotByItsOwnLawOnAnEntry) {
   EXPECT_FALSE(known(of(padded, plain, nullptr, 1), {entry(bound, causal, "causal==1")}, shows));
 }
 
-// What was brought together with a known failure is told by the corpus itself, or is new.
+// A failure that was grouped with a known one is told by the corpus itself, or is new.
 TEST(Known, AFailureThatIsClusteredWronglyIsNotHidden) {
   Summary all = of(bound, causal, "causal==1", 20);
   all.findings[0].known = true;

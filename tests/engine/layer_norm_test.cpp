@@ -1,4 +1,5 @@
-// Calls of layer_norm apart from a campaign: what is saved, judged, bounded, compared, and which precision numbers are of.
+// Calls of layer_norm apart from a campaign: what is saved, judged, bounded, compared, and which precision numbers are
+// of.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -67,7 +68,7 @@ TEST(LayerNormJudge, HoldsWhatConformingKernelsReturn) {
 }
 
 TEST(LayerNormJudge, FailsAFaultAndCountsItsElements) {
-  const char* odd = "op=layer_norm rows=70 hidden=25 dtype=f32 values=normal seed=4";  // whose last column it misses
+  const char* odd = "op=layer_norm rows=70 hidden=25 dtype=f32 values=normal seed=4";  // it misses the last column
   const engine::Judgement judgement = saved(odd, "fault:ln-tail", "f32").judged(contract_of("f32"));
   ASSERT_EQ(judgement.verdict.kind, VerdictKind::fail);
   EXPECT_GT(judgement.survey->outside, 70);
@@ -121,7 +122,7 @@ TEST(LayerNormSaved, TakesWeightsThatNoHalfHoldsForF32) {
   EXPECT_EQ(halves.call().exchange->inputs()[1].tensor->dtype(), DType::f16);
 }
 
-// ---- what is permitted, element by element, is what the verdict says -----------------------------------------------------
+// ---- what is permitted, element by element, is what the verdict says ------------------------------------------------
 
 TEST(LayerNormWalk, AgreesWithTheVerdict) {
   for (const char* subject : {"builtin:ln-fused", "fault:ln-tail", "fault:ln-policy-ignored"})
@@ -156,9 +157,9 @@ TEST(LayerNormBound, HoldsEveryConformingResult) {
   EXPECT_GT(engine::least_atol(spread, engine::Reference::kernel, engine::Rule::sum, 0), 0);
 }
 
-// ---- effective precision -------------------------------------------------------------------------------------------------
+// ---- effective precision --------------------------------------------------------------------------------------------
 
-// What a kernel of `actual` gives where `requested` was asked for.
+// The precision of a kernel of `actual` where `requested` was asked for.
 std::optional<Effective> effective(const std::string& subject, const std::string& requested,
                                    const std::string& actual) {
   std::vector<std::unique_ptr<Exchange>> answers;
@@ -217,7 +218,7 @@ TEST(EffectivePrecision, SaysNothingOfANumberThatIsNone) {
   EXPECT_FALSE(engine::effective_precision(contract_of("f32"), answers));
 }
 
-// What is wrong in another way fits no precision.
+// A kernel that is wrong in another way fits no precision.
 TEST(EffectivePrecision, IsUnknownWhereNoPolicyFits) {
   for (const char* fault : {"fault:ln-tail"}) {
     const auto found = effective(fault, "f32", "f32");
@@ -227,7 +228,7 @@ TEST(EffectivePrecision, IsUnknownWhereNoPolicyFits) {
   }
 }
 
-// ---- two subjects --------------------------------------------------------------------------------------------------------
+// ---- two subjects ---------------------------------------------------------------------------------------------------
 
 class Silent final : public engine::Observer {};
 

@@ -151,7 +151,8 @@ TEST(Learn, TellsLabelsTogether) {
             "bias!=none");
 }
 
-// Of a failure that was seen once: each comparison leaves out a neighbour that passes, and one that leaves out several is enough.
+// A failure was seen once: each comparison leaves out a neighbour that passes, and one that leaves out several is
+// enough.
 TEST(Learn, ReadsNeighboursOfAMinimalProblem) {
   const Data data(500, [](const Problem& p) { return p.threads == 3 && p.causal && p.lq < p.lk; });
   const auto row = [](const char* text) {
@@ -226,7 +227,7 @@ TEST(Learn, SaysNothingOfTwoFailures) {
   EXPECT_TRUE(data.learned().predicate.atoms.empty()) << to_text(data.learned().predicate);
 }
 
-// Where chance decides there is nothing to learn, however many comparisons are tried.
+// Chance has nothing to learn from, however many comparisons are tried.
 TEST(Learn, FindsNothingInNoise) {
   std::uint64_t state = 1;
   const Data data(1000, [&](const Problem&) { return (state = state * 6364136223846793005u + 1) >> 60 == 0; });

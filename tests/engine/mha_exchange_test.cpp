@@ -47,7 +47,7 @@ std::unique_ptr<Exchange> answered(const ops::Problem& problem, const SubjectFac
   EXPECT_EQ(factory.open()->run_one(exchange->call()).status, CallStatus::done);
   return exchange;
 }
-// With the stages that the subject gives.
+// An exchange with the stages that the subject gives.
 std::unique_ptr<Exchange> answered_with_stages(const ops::Problem& problem, const SubjectFactory& factory) {
   auto exchange = op.exchange(problem);
   const ops::Law* law = ops::find_law("stage-bound", op);
@@ -56,7 +56,7 @@ std::unique_ptr<Exchange> answered_with_stages(const ops::Problem& problem, cons
   return exchange;
 }
 
-// As whoever saves a run would write it.
+// A saved call as a user would write it.
 Saved saved(const Exchange& exchange, Format dtype) {
   const auto& p = exchange.problem().as<mha::Problem>();
   Saved s;
@@ -89,7 +89,7 @@ std::vector<ops::Problem> drawn(const SubjectFactory& factory, Format dtype, std
   return all;
 }
 
-// ---- judge -------------------------------------------------------------------------------------------------------------
+// ---- judge ----------------------------------------------------------------------------------------------------------
 
 TEST(MhaJudge, HoldsWhatConformingBlocksReturn) {
   int passed = 0;
@@ -208,7 +208,7 @@ TEST(MhaSaved, TakesOtherAxesPackedWeightsAndPaddingMasks) {
     const engine::Judgement judgement = s.judged(contract);
     EXPECT_EQ(judgement.verdict.kind, VerdictKind::pass);
     EXPECT_EQ(judgement.verdict.counts.judged, right.verdict.counts.judged);
-    // And a number that is wrong is found there too.
+    // A wrong number is found there, too.
     std::ranges::find(s.outputs, "out", &NamedArray::name)->bytes[1] ^= std::byte{0x80};
     EXPECT_EQ(s.judged(contract).verdict.kind, VerdictKind::fail);
   };
@@ -256,7 +256,7 @@ TEST(MhaSaved, TakesOtherAxesPackedWeightsAndPaddingMasks) {
   });
 }
 
-// Of inputs alone there is a bound, the same as with outputs, which say nothing of it.
+// Inputs alone have a bound, the same as with outputs, which say nothing of it.
 TEST(MhaSaved, InputsAloneAreBounded) {
   const auto factory = factory_of("builtin:mha-explicit", Format::f16);
   const ops::Contract contract = contract_of(*factory, Format::f16);
@@ -357,7 +357,7 @@ TEST(MhaSaved, ABiasThatIsMissingIsZero) {
   EXPECT_EQ(call.notes[0], "there is no b_k beside the other biases: it is taken as zeros");
 }
 
-// ---- stages ------------------------------------------------------------------------------------------------------------
+// ---- stages ---------------------------------------------------------------------------------------------------------
 
 TEST(MhaStages, EachIsHeldToThoseBefore) {
   const auto factory = factory_of("builtin:mha-explicit", Format::f16);
@@ -390,7 +390,7 @@ TEST(MhaStages, AFaultIsNamedWhereItArises) {
   EXPECT_EQ(verdict.evidence->tensor, "heads");
 }
 
-// ---- what is permitted, element by element, is what the verdict says -----------------------------------------------------
+// ---- what is permitted, element by element, is what the verdict says ------------------------------------------------
 
 TEST(MhaWalk, AgreesWithTheVerdict) {
   int failed = 0, passed = 0;
@@ -484,7 +484,7 @@ TEST(MhaBound, HoldsEveryStage) {
   }
 }
 
-// ---- two subjects --------------------------------------------------------------------------------------------------------
+// ---- two subjects ---------------------------------------------------------------------------------------------------
 
 Verdict compared(const ops::Problem& problem, const SubjectFactory& a, const SubjectFactory& b, const char* law) {
   const auto one = a.open(), two = b.open();
@@ -565,7 +565,7 @@ TEST(MhaCompare, WhatTwoSubjectsHaveInCommon) {
   }
 }
 
-// ---- a saved call and a subject ------------------------------------------------------------------------------------------
+// ---- a saved call and a subject -------------------------------------------------------------------------------------
 
 TEST(MhaAgainst, SavedOutputsAreHeldAgainstASubject) {
   const auto explicit_one = factory_of("builtin:mha-explicit", Format::f32),

@@ -1,4 +1,4 @@
-// What a recorded call says of a problem is what the problem that it was made of says.
+// A recorded call shows the problem that it was made of.
 #include "engine/recorder.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using attest::Problem;
 using attest::problem_from_text;
 using attest::Supports;
 
-// Those that speak of the tensors, not of the names under which they were drawn or laid out.
+// The fields of the tensors, not of the names under which they were drawn or laid out.
 constexpr std::string_view told[] = {"b",
                                      "hq",
                                      "hkv",

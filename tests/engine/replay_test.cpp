@@ -64,7 +64,8 @@ TEST_F(Replay, AMendedSubjectIsReported) {
   EXPECT_EQ(report.exit(false), Exit::found);
 }
 
-// A pass on a processor without the instructions that showed the failure tells nothing; on one that has them all it is mended.
+// A pass on a processor without the instructions that showed the failure tells nothing; on one that has them all it is
+// mended.
 TEST_F(Replay, AFailureOfAnotherProcessorIsNotCalledMended) {
   const Resolve sound = [](const Entry&) { return builtin_subject("builtin:fused", {}); };
   entry.processor = processor() + " an_instruction_of_another_machine";
@@ -157,7 +158,7 @@ TEST_F(Replay, WhatASubjectDoesNotTakeIsNotRun) {
   });
   EXPECT_EQ(both.as_expected, 1);
   EXPECT_EQ(both.unsupported, 1);
-  EXPECT_EQ(both.exit(false), Exit::held);  // what is not taken counts for nothing
+  EXPECT_EQ(both.exit(false), Exit::held);  // calls that are not taken count for nothing
 }
 
 TEST_F(Replay, DamagedFilesAreNamedAndTheRestStillRun) {

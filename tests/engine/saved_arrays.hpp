@@ -17,7 +17,7 @@
 
 namespace attest {
 
-// What saves a tensor under its name, as `type`: f16, f32, f64, i32 or bool.
+// Saves a tensor under its name, as `type`: f16, f32, f64, i32 or bool.
 inline NamedArray array_of(const ops::NamedTensor& named, NamedArray::Type type) {
   NamedArray array;
   array.name = named.name;
@@ -78,7 +78,7 @@ struct Saved {
   [[nodiscard]] engine::Judgement judged(const ops::Contract& contract) const {
     return engine::judge(*call().exchange, contract);
   }
-  // What is said of a run that is no call of the operation; "(taken)" of one that is.
+  // The message about a run that is no call of the operation; "(taken)" for one that is.
   [[nodiscard]] std::string refusal() const {
     try {
       (void)call();

@@ -33,7 +33,7 @@ TEST(PlansEnded, GiveWayButForOneInEight) {
     EXPECT_FALSE(ended.is_left(plan, 0));
     ended.leave(plan, 0);
     left += ended.is_left(plan, 0);
-    EXPECT_FALSE(ended.is_left(plan, 1));  // what is drawn in its place
+    EXPECT_FALSE(ended.is_left(plan, 1));  // the plan drawn in its place
     EXPECT_FALSE(ended.is_left(plan + 1, 0));
   }
   EXPECT_NEAR(left, 175, 15);

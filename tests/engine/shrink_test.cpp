@@ -32,7 +32,8 @@ Shrunk shrink_where(const Problem& problem, const std::function<bool(const Probl
   return shrink(problem, verdict, attempt, {supports, {Format::f32, Format::f16}, {}}, budget);
 }
 
-// Many samples are asked in one call as far as memory goes: a problem of no queries has no work, and may have a million keys.
+// Many samples are asked in one call as far as memory goes: a problem of no queries has no work, and may have a million
+// keys.
 TEST(ManySamples, OfAnEmptyProblemFitIntoMemory) {
   const auto sampled = [](const char* text) {
     const ops::Problem problem(problem_from_text(text));
@@ -215,7 +216,7 @@ TEST(Shrink, EditsAreDroppedToThoseThatMatter) {
   EXPECT_EQ(shrunk.minimal.as<Problem>().edits[0].index[3], 2);
 }
 
-// How many elements of k are neither 0 nor 1.
+// The number of elements of k that are neither 0 nor 1.
 int odd_keys(const Problem& p) {
   const Inputs inputs = materialise(p);
   int count = 0;
@@ -233,7 +234,7 @@ TEST(Shrink, ElementsThatDoNotMatterBecomeZero) {
   EXPECT_EQ(shrunk.minimal.as<Problem>().lk, 2);
   EXPECT_EQ(shrunk.minimal.as<Problem>().d, 2);
   EXPECT_EQ(odd_keys(shrunk.minimal.as<Problem>()), 0) << to_text(shrunk.minimal);
-  // What was set to zero stays zero: putting it back is no neighbour.
+  // An element that was set to zero stays zero: putting it back is no neighbour.
   for (const Candidate& neighbour : neighbours(shrunk.minimal, {{}, {Format::f32}, {}}))
     EXPECT_EQ(neighbour.change.find("removed"), std::string::npos) << neighbour.change;
 }
@@ -258,8 +259,8 @@ TEST(Shrink, EverySizeEnds) {
   }
 }
 
-// The fewest multiply-adds with which any problem fails, of dimensions up to 8 and with the options that the tests below
-// ask for in all combinations.
+// The fewest multiply-adds with which any problem fails, of dimensions up to 8 and with the options that the tests
+// below ask for in all combinations.
 Index least_by_enumeration(const std::function<bool(const Problem&)>& fails) {
   Index least = INT64_MAX;
   const auto upto8 = [](auto&& visit) {
@@ -342,7 +343,7 @@ TEST(Shrink, TiedDimensionsEndAtTheirMinimum) {
   const Tie ties[] = {{"a difference", [](const Problem& p) { return p.lk - p.lq == 3; }},
                       {"a residue", [](const Problem& p) { return p.lk % 8 == 5 && p.hq / p.hkv >= 2; }},
                       {"equal widths", [](const Problem& p) { return p.d == p.dv && p.lk > p.lq; }},
-                      // From 3 x 3 to 1 x 7 one factor would have to grow.
+                      // One factor would have to grow on the way from 3 x 3 to 1 x 7.
                       {"a product", [](const Problem& p) { return p.b * p.lq >= 7 && p.causal; }, 2}};
   for (const Tie& tie : ties) {
     const Index least = least_by_enumeration(tie.fails);
@@ -359,7 +360,7 @@ TEST(Shrink, TiedDimensionsEndAtTheirMinimum) {
   }
 }
 
-// What the failing problem lacked is not brought in, whatever fails with it.
+// An option that the failing problem lacked is not brought in, whatever fails with it.
 TEST(Shrink, NoOptionComesIn) {
   const Problem start = problem_from_text(
       "b=3 hq=4 hkv=4 lq=9 lk=40 d=16 dv=8 dtype=f16 causal=1 q_layout=bshd bias=alibi "
@@ -388,7 +389,8 @@ TEST(Shrink, AWindowAtTheEndOfItsTypeGoesDownToTheSmallestThatFails) {
     }
 }
 
-// A value changes within its kind: a window to the narrowest, a mask to one that closes rows, gaps to a base off its boundary.
+// A value changes within its kind: a window to the narrowest, a mask to one that closes rows, gaps to a base off its
+// boundary.
 TEST(Shrink, AnOptionThatIsThereMayTakeAnotherValue) {
   const Problem window = problem_from_text("lq=9 lk=40 window_left=7 values=normal:1 seed=3");
   EXPECT_EQ(
@@ -447,7 +449,7 @@ TEST(Shrink, MultiplesAreTheSteps) {
   }
 }
 
-// Where it was cut out is left, or reset at once: the same extents from elsewhere are no simpler, and without end.
+// The origin of a cut stays, or is reset at once: the same extents from elsewhere are no simpler, and without end.
 TEST(Shrink, OriginsAreNotWalked) {
   ShrinkLimits limits;
   limits.supports.attention.d = {8, 256, 8};

@@ -63,7 +63,8 @@ TEST_F(SilentSubjects, WhatHangsForGoodIsAskedOnceMore) {
   EXPECT_LE(hung, 2 * 2);  // two of each job
 }
 
-// A kernel that fails nearly everywhere returns something for the smallest problem: the campaign goes on, and its failures are shrunk.
+// A kernel that fails nearly everywhere returns something for the smallest problem: the campaign goes on, and its
+// failures are shrunk.
 TEST_F(SilentSubjects, WhatStillAnswersSomethingIsAskedOn) {
   const Summary summary = campaign(
       [](const attest_attention& call, CallResult result) { return call.k.shape[2] > 4 ? lost : result; }, 400);
@@ -73,7 +74,8 @@ TEST_F(SilentSubjects, WhatStillAnswersSomethingIsAskedOn) {
   EXPECT_EQ(summary.findings[0].entry.problem.as<attest::Problem>().lk, 5);
 }
 
-// A subject that never returned anything is silent on every problem: its failure may be shrunk, and a thousand more of it say nothing.
+// A subject that never returned anything is silent on every problem: its failure may be shrunk, and a thousand more of
+// it say nothing.
 TEST_F(SilentSubjects, WhatNeverReturnedIsShrunk) {
   const Summary summary = campaign([](const attest_attention&, const CallResult&) { return lost; });
   EXPECT_FALSE(summary.silent.empty());

@@ -1,6 +1,6 @@
-// What a subject does not take is never asked: not by the generator, the laws or the shrinker, and not where somebody gives the
-// problem. Counted at the subject's side. ATTEST_SUPPORTS and ATTEST_PROBLEMS make it longer; ATTEST_SUPPORTS_BEFORE leaves out so many
-// supports, so that several processes share them.
+// A problem that a subject does not take is never asked: not by the generator, the laws or the shrinker, and not where
+// somebody gives it. Calls are counted at the subject's side. ATTEST_SUPPORTS and ATTEST_PROBLEMS make it longer;
+// ATTEST_SUPPORTS_BEFORE leaves out so many supports, so that several processes share them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

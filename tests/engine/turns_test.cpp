@@ -1,4 +1,4 @@
-// Who asks a device when, beside deaths: by a clock that stands, so that no machine decides.
+// Tests the turns of jobs at a device beside deaths. The clock stands still, so that no machine decides.
 #include "engine/turns.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,8 @@ TEST(Turns, AnotherBeginsOnceNobodyHasBegunForAWhile) {
   EXPECT_TRUE(turns.take(2, 5.03));
 }
 
-// The most calls under way at once, of eight jobs, by a clock that stands: where some die, of those that begin well after the first death.
+// The most calls under way at once, of eight jobs, by a clock that stands: where some die, of those that begin well
+// after the first death.
 int most_at_once(const std::string& device, bool some_die) {
   const auto fused = builtin_subject("builtin:fused", {});
   SubjectInfo info = fused->info();

@@ -1,6 +1,8 @@
-// The gate of the law ensemble-error: conforming results in any number, of which none may be blamed (docs/bounds.md, "The ensemble").
+// The gate of the law ensemble-error: conforming results in any number, of which none may be blamed (docs/bounds.md,
+// "The ensemble").
 //
-// Usage: ensemble_gate --results N [--seed S] [--op attention|layer_norm|mha]. Prints its progress; ends with 1 if any is blamed.
+// Usage: ensemble_gate --results N [--seed S] [--op attention|layer_norm|mha]. Prints its progress; ends with 1 if any
+// is blamed.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -10,7 +10,7 @@
 namespace attest::ensemble {
 namespace {
 
-constexpr double ulp = 0x1p-23;  // of f32, in [1, 2)
+constexpr double ulp = 0x1p-23;  // the unit in the last place of f32, in [1, 2)
 
 // n elements of exact value 1.5 that were returned `off` ulps away, beside members that are `member(k)` ulps away.
 Sample sample(std::size_t n, double off, const std::function<double(int k)>& member) {

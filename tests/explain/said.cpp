@@ -1,8 +1,9 @@
-// Holds what `attest explain` says of failures of every planted fault against the numbers: `fits` and `policies` by holding every element of every
-// call against them once more, `looks like` by the fault itself.
+// Holds what `attest explain` says of failures of every planted fault against the numbers: `fits` and `policies` by
+// holding every element of every call against them once more, `looks like` by the fault itself.
 //
-// Usage: explain_said SEEDS CASES [EVERY]. For each EVERY-th fault and each seed from 1 the first failure of a campaign of CASES problems is
-// explained twice: as it was shrunk, and as it was drawn. Prints a line for each false sentence, and the figures.
+// Usage: explain_said SEEDS CASES [EVERY]. For each EVERY-th fault and each seed from 1 the first failure of a campaign
+// of CASES problems is explained twice: as it was shrunk, and as it was drawn. Prints a line for each false sentence,
+// and the figures.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,8 +29,8 @@ struct Tally {
   int named = 0, among = 0, family = 0, silent = 0, wrong = 0;
 };
 
-// Every element of every call, as `attest judge` would: the call that is outside passes, no other fails, and what is not to the bit a right
-// kernel's is no interval of more than eight times the error.
+// Every element of every call, as `attest judge` would: the call that is outside passes, no other fails, and what is
+// not to the bit a right kernel's is no interval of more than eight times the error.
 bool holds(const explaining::Evidenced& asked, const ops::Departure& departure, bool exact) {
   double fill = 0;
   for (const explaining::Heard& call : asked.heard) {

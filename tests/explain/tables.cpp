@@ -1,7 +1,7 @@
-// What `attest explain` says of every planted fault's stored reproducers: the tables of docs/explain.md.
+// Tables of docs/explain.md: the hypotheses of `attest explain` for every planted fault's stored reproducers.
 //
-// Usage: explain_tables CORPUS [--slowest]. Two tables in Markdown: with the whole catalogue as hypotheses, and without the
-// family of the fault itself. With --slowest, the longest explanation in seconds of processor time, on stderr.
+// Usage: explain_tables CORPUS [--slowest]. Two tables in Markdown: with the whole catalogue as hypotheses, and without
+// the family of the fault itself. With --slowest, the longest explanation in seconds of processor time, on stderr.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,7 +28,7 @@ struct Tally {
   int alike = 0;                    // one of its family first, which gives the same numbers
   int among = 0;                    // neither, and it is one of those that give the same numbers
   int stage = 0;                    // its stage, told without its family
-  std::vector<std::string> others;  // what was named in its place; stages that were
+  std::vector<std::string> others;  // the faults or stages named in its place
 };
 
 Explanation explained(const Entry& entry, std::set<std::string> families_left_out) {

@@ -1,5 +1,5 @@
-// Twenty kernels, each with a defect that two or three sizes of a model must meet to show: the kinds that public reports tell of. Beside them
-// `right`, which has none.
+// Twenty kernels, each with a defect that two or three sizes of a model must meet to show: the kinds that public
+// reports tell of. Beside them `right`, which has none.
 #include <attest/plugin.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Row {
   int64_t width;                           // elements of a score
   int64_t ahead = 0;                       // keys by which the diagonal is moved
   int64_t shifted_from = -1;               // columns from here on have the value of the key before; -1: none
-  int64_t first_keys = 0;                  // whose weights are a 32nd too large
+  int64_t first_keys = 0;                  // their weights are a 32nd too large
   bool counts_padding = false;             // a key of score 0 behind the last is summed up too
 };
 
@@ -150,7 +150,7 @@ int attention(void* self, const attest_attention* the_call, char* /*message*/, s
   std::vector<float> query(static_cast<size_t>(s.width)), weights(static_cast<size_t>(s.keys)),
       out(static_cast<size_t>(s.values));
   std::vector<float> keys, values;
-  int64_t at_sample = -1, at_head = -1;  // of keys and values
+  int64_t at_sample = -1, at_head = -1;  // the place of keys and values
   for (int64_t b = 0; b < s.b; ++b)
     for (int64_t h = 0; h < s.heads; ++h)
       for (int64_t i = 0; i < s.queries; ++i) {

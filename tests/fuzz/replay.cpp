@@ -1,5 +1,5 @@
-// replay PATH...: gives every file below the paths to a fuzz target, without libFuzzer. Exits 1 and names the file for a
-// finding or for an input that takes longer than ten seconds, 2 if there was no file at all.
+// replay PATH...: gives every file below the paths to a fuzz target, without libFuzzer. Exits 1 and names the file for
+// a finding or for an input that takes longer than ten seconds, 2 if there was no file at all.
 #include <chrono>
 #include <cstdio>
 #include <filesystem>

@@ -1,4 +1,5 @@
-// attest/cuda.hpp over the runtime of host/, whose streams are queues: what must come back, what must be told, what is kept.
+// attest/cuda.hpp over the runtime of host/, whose streams are queues: what must come back, what must be told, what is
+// kept.
 #include <attest/cuda.hpp>
 
 #include <gtest/gtest.h>
@@ -182,7 +183,7 @@ TEST_F(Cuda, AResultThatComesLateIsTold) {
   const SmallCall late, in_time;
   EXPECT_EQ(said(gpu, in_time, on(true)), "");
   EXPECT_THROW(run(gpu, late, on(false)), attest::cuda::OutOfOrder);
-  EXPECT_EQ(late.out.at(0, 0, 0, 0), 2);  // what there is in the end
+  EXPECT_EQ(late.out.at(0, 0, 0, 0), 2);  // the content in the end
   EXPECT_EQ(said(gpu, in_time, on(true)), "");
 }
 

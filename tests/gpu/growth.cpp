@@ -1,5 +1,6 @@
-// growth PLUGIN SUBJECT CALLS: makes that many calls of a plug-in that uses cuda.hpp, of sizes that come again and again, and
-// prints how much memory the device and this process have left after each tenth of them. 1 if the last half took some.
+// growth PLUGIN SUBJECT CALLS: makes that many calls of a plug-in that uses cuda.hpp, of sizes that come again and
+// again, and prints how much memory the device and this process have left after each tenth of them. 1 if the last half
+// took some.
 #include <attest/plugin.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

@@ -19,7 +19,7 @@ namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr Format formats[] = {Format::f16, Format::bf16, Format::f32};
 
-// What member number `seed` makes of one number.
+// One number as member number `seed` rounds it.
 double rounded(double x, Format format, std::uint64_t seed, Place place = 1) {
   member(seed)->round({&x, 1}, format, place);
   return x;
@@ -44,7 +44,7 @@ TEST(Member, RoundsToOneOfTheNeighbours) {
   }
 }
 
-// By chance, but right on average: 3/8 of the way up, 3 of 8 go up.
+// Rounding is by chance, but right on average: of numbers 3/8 of the way up, 3 of 8 go up.
 TEST(Member, KeepsTheMean) {
   for (const Format format : formats) {
     for (const double sign : {1.0, -1.0}) {

@@ -85,7 +85,8 @@ TEST(Written, RefusesWhatWasNotRead) {
   }
 }
 
-// Every tensor of a graph by its prefix is what the whole graph has there; and by each single node fed with what reaches it.
+// Every tensor of a graph by its prefix is what the whole graph has there; and by each single node fed with what
+// reaches it.
 TEST(Cut, PrefixesAndSegmentsGiveWhatTheWholeHas) {
   for (const auto& name : {"encoder", "attention-both", "attention-f16", "norm"}) {
     const Model model = test::model(name);

@@ -134,8 +134,8 @@ TEST_F(Judged, IsTheSameEveryTime) {
   EXPECT_NE(spread(9, false), spread(10, false));
 }
 
-// All elements of a row share the error of its mean: of few rows T is as uncertain as that. A runtime that adds one by one came to T
-// = 2.2 on two rows.
+// All elements of a row share the error of its mean: of few rows T is as uncertain as that. A runtime that adds one by
+// one came to T = 2.2 on two rows.
 TEST(Ensemble, AsksLessOfTWhereErrorsAreShared) {
   const Program program(test::model("norm"));
   const Family family(program);
@@ -171,12 +171,13 @@ TEST(Ensemble, SpreadsByTheFormula) {
       v[i] += std::pow(got - r[i], 2) / few_members;
     }
   }
-  for (std::size_t i = 0; i < 2; ++i)  // of fewer than 4 elements all are pooled
+  for (std::size_t i = 0; i < 2; ++i)  // fewer than 4 elements are all pooled
     EXPECT_NEAR(spread.deviation[i] / std::sqrt(v[i] + (v[0] + v[1]) / 2 / 16 + std::pow(0x1p-24 * r[i], 2) / 3), 1,
                 1e-12);
 }
 
-// Where the reference or a member is not finite, nothing can be said; where nothing can be said at all, nothing held.
+// An element is undetermined if the reference or a member is not finite; a result that is undetermined everywhere is
+// vacuous.
 TEST(Ensemble, LeavesOverflowUndetermined) {
   File f;
   f.inputs = {{"x", Type::f32, {"n"}}};
@@ -211,7 +212,7 @@ TEST(Ensemble, JudgesIntegersWhereMembersAgree) {
   EXPECT_EQ(ensemble.judge({integers(Type::boolean, {3}, {1, 0, 1})}).outcome, Outcome::failed);
 }
 
-// What differs by far less than it may is told as that: 1e4 - 1e4 + x loses x.
+// A result that differs by far less than it may is told as that: 1e4 - 1e4 + x loses x.
 TEST(Ensemble, CallsAWideResultVacuous) {
   File f;
   f.inputs = {{"x", Type::f32, {4}}};
@@ -287,8 +288,8 @@ TEST_P(Conforming, RuntimesAreJudgedByTheFormatTheyPromise) {
   EXPECT_GT(blamed, GetParam() == "attention-f16" ? 0 : static_cast<int>(problems) / 3);
 }
 
-// A promise of 16 bits permits to store less in them: inputs, weights or both, and float32 between. Masks that saturate keep scores apart which they drown in float64, and a
-// softmax of large scores picks another key.
+// A promise of 16 bits permits to store less in them: inputs, weights or both, and float32 between. Masks that saturate
+// keep scores apart which they drown in float64, and a softmax of large scores picks another key.
 TEST_P(Conforming, RuntimesThatStoreLessAreNotBlamed) {
   const Program program(test::model(GetParam()));
   const Family family(program);
@@ -322,8 +323,8 @@ TEST_P(Conforming, RuntimesThatStoreLessAreNotBlamed) {
   EXPECT_GE(found, faults * 7 / 10) << faults;
 }
 
-// Least shares of the problems that a fault changes in which it is found; those that are missed (keys that are all one, addends of
-// 1e4 beside small scores, values of one offset) lie within what the graph itself
+// Least shares of the problems that a fault changes in which it is found; those that are missed (keys that are all one,
+// addends of 1e4 beside small scores, values of one offset) lie within what the graph itself
 // loses, most of all in 16 bits (docs/graphs.md section 4).
 TEST_P(Conforming, FaultsAreFound) {
   const std::string name = GetParam();

@@ -1,8 +1,8 @@
 // Holds graphs, as attest reads and writes them, to results that are known, for a test written in Python.
 // Usage: graph_exam                     prints the operators that attest evaluates
-//        graph_exam CASE.onnx ...       each beside CASE.data.onnx, whose initialisers are the inputs and outputs of CASE by name
-// Prints a line for each case: "held", "wrong" or "refused", and why. A float must lie within failing_z deviations of the ensemble
-// or be the reference; an integer must be the reference. "blind" is a case in which an output that is
+//        graph_exam CASE.onnx ...       each beside CASE.data.onnx, which has inputs and outputs as initialisers
+// Prints a line for each case: "held", "wrong" or "refused", and why. A float must lie within failing_z deviations of
+// the ensemble or be the reference; an integer must be the reference. "blind" is a case in which an output that is
 // off in its first element would be held too.
 #include <fmt/format.h>
 

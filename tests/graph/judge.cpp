@@ -1,7 +1,8 @@
 // Judges saved results of runtimes, for tests written in Python.
 // Usage: graph_judge MODEL.onnx PRECISION SEED INPUTS.npz OUTPUTS.npz [INPUTS.npz OUTPUTS.npz ...]
-// Prints a line for each pair: outcome, z, T (- where there is none), members, judged and undetermined elements, witness. With
-// SPREAD=1 in the environment also a line "spread OUTPUT i r s" for each element. Ends with 2 where something is refused.
+// Prints a line for each pair: outcome, z, T (- where there is none), members, judged and undetermined elements,
+// witness. With SPREAD=1 in the environment also a line "spread OUTPUT i r s" for each element. Ends with 2 where
+// something is refused.
 #include <fmt/format.h>
 
 #include <cstdlib>

@@ -134,7 +134,7 @@ TEST(BatchAlone, HoldsForConformingRuntimes) {
       const Feeds feeds = several(family, i);
       Ensemble ensemble(program, feeds, {}, i);
       for (const auto& [kind, how] : test::runtimes()) {
-        if (how.ulps > 0) continue;  // whose functions hang on where an element lies
+        if (how.ulps > 0) continue;  // functions hang on an element's place
         const auto arithmetic = careless(how);
         const Runtime runtime = [&](const Feeds& of) { return results_by(program, of, *arithmetic, {}); };
         for (const BatchChange change : changes) {

@@ -217,7 +217,8 @@ TEST(Operators, RefuseShapesOfComputedFloats) {
   }
 }
 
-// A number that shapes alone make, and integers take, is computed as a runtime computes it, alike in all lanes: 49 times the float32 of 1/49 is 1.
+// A number that shapes alone make, and integers take, is computed as a runtime computes it, alike in all lanes: 49
+// times the float32 of 1/49 is 1.
 TEST(Operators, FoldWhatFloatsMakeOfShapes) {
   File file;
   file.inputs = {{"x", Type::f32, {"n"}}};

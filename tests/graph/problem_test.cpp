@@ -81,7 +81,7 @@ TEST(Roles, AreFollowedThroughWhatMovesNumbers) {
   EXPECT_EQ(uses.at("x").role, Role::floats) << "a product stands between";
 }
 
-// Of integers that nothing but arithmetic reads any number will do, but for 0 where something is divided by them.
+// Integers that nothing but arithmetic reads may have any number, but for 0 where something is divided by them.
 TEST(Roles, IntegersThatAreComputedWithAreNumbers) {
   File f;
   f.inputs = {{"n", Type::i32, {"rows"}}, {"by", Type::i32, {"rows"}}, {"bytes", Type::u8, {"rows"}}};

@@ -1,8 +1,9 @@
-// Prints, for the graphs of tests/graph/models, how far emulated runtimes and planted faults lie from the reference: what the
-// thresholds and docs/graphs.md rest on.
-// Usage: graph_survey [PROBLEMS [SEED [LONGEST [PRECISION]]]]; LONGEST: of every open axis, where errors are few and shared. Of `inner=f32`
-// graphs in f16 alone are asked, of runtimes that keep it; and one that keeps f16 inside, as the file has it, is a fault, too. Of run=bf16 and run=f16 those in f32 are, of
-// runtimes that store everything so, and of those that store less.
+// Prints, for the graphs of tests/graph/models, how far emulated runtimes and planted faults lie from the reference.
+// The thresholds and docs/graphs.md rest on it.
+// Usage: graph_survey [PROBLEMS [SEED [LONGEST [PRECISION]]]]; LONGEST is the length of every open axis, where errors
+// are few and shared. Under `inner=f32` graphs in f16 alone are asked, by runtimes that keep it; a runtime that keeps
+// f16 inside, as the file has it, is a fault, too. Under run=bf16 and run=f16 graphs in f32 are asked, by runtimes that
+// store everything so, and by those that store less.
 #include <fmt/format.h>
 
 #include <chrono>

@@ -163,7 +163,7 @@ class Sample {
     return s_.flush & flush_output ? flushed(y, s_.storage) : y;
   }
 
-  /// What the output stage makes of a number of out.
+  /// A number of out as the output stage rounds it.
   double written(double x) const {
     const double y = nearest(x, s_.output);
     return stored(s_.flush & flush_output ? flushed(y, s_.output) : y);
@@ -330,7 +330,7 @@ class Sample {
 
   const attest_mha& call_;
   const Scheme& s_;
-  Scheme inner_;  // of the heads
+  Scheme inner_;  // the heads'
   std::int64_t b_, length_ = 0;
   std::size_t l_ = 0, m_ = 0, e_ = 0, d_ = 0, heads_ = 0, group_ = 1;
   Gemm project_, join_;

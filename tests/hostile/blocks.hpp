@@ -1,5 +1,5 @@
-// A tensor core as docs/bounds.md, section 4c, has it: what it may make of a block of products, all of the loss taken that a
-// sentence grants.
+// A tensor core as docs/bounds.md, section 4c, has it: what it may make of a block of products, all of the loss taken
+// that a sentence grants.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ struct Factors {
   double a, b;
 };
 
-/// The sum so far and the products of a block, in `format` or, where that is wider, in what the unit gives. Factors have no more than
-/// 24 bits; their exponents are at least `least_factor`.
+/// The sum so far and the products of a block, in `format` or, where that is wider, in what the unit gives. Factors
+/// have no more than 24 bits; their exponents are at least `least_factor`.
 inline double block_sum(const Blocks& how, double so_far, std::span<const Factors> products, int least_factor,
                         const Format& format) {
   const Format& f32 = formats[3];

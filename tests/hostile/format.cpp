@@ -6,7 +6,8 @@ double at_edge(long double exact, double ulps, int side, const Format& format) {
   const auto near = static_cast<double>(exact);
   const double rounded = nearest(near, format);
   if (side == 0 || ulps < 0.5 || !std::isfinite(rounded) || exact == 0) return rounded;
-  // A little less than permitted, so that the error of `exact` itself (a libm's, below an ulp) does not leave the contract.
+  // A little less than permitted, so that the error of `exact` itself (a libm's, below an ulp) does not leave the
+  // contract.
   const long double doubt = std::fabs(exact) * (is_f64(format) ? 0x1p-61L : 0x1p-50L);
   const long double limit = exact + static_cast<long double>(side) * (ulps * step(near, format) - doubt);
   double reached = nearest(static_cast<double>(limit), format);

@@ -51,8 +51,8 @@ inline double step(double x, const Format& format) {
   return std::ldexp(1.0, std::ilogb(size) - format.precision + 1);
 }
 
-/// The number of the format next to x on the side of zero, or x itself; infinity where rounding to nearest gives that, as
-/// accumulators that truncate have it.
+/// The number of the format next to x on the side of zero, or x itself; infinity where rounding to nearest gives that,
+/// as accumulators that truncate have it.
 inline double toward_zero(double x, const Format& format) {
   double rounded = nearest(x, format);
   if (std::isfinite(rounded) && std::fabs(rounded) > std::fabs(x)) {
@@ -63,8 +63,8 @@ inline double toward_zero(double x, const Format& format) {
   return rounded;
 }
 
-/// A double that rounds to every format of at most 51 bits as value + rest does, |rest| less than a step of value: rounding
-/// to odd (Boldo, Melquiond, IEEE Transactions on Computers 57, 2008).
+/// A double that rounds to every format of at most 51 bits as value + rest does, |rest| less than a step of value:
+/// rounding to odd (Boldo, Melquiond, IEEE Transactions on Computers 57, 2008).
 inline double to_odd(double value, double rest) {
   if (!(rest != 0) || !std::isfinite(value)) return value;
   const auto bits = std::bit_cast<std::uint64_t>(value);
@@ -72,7 +72,7 @@ inline double to_odd(double value, double rest) {
   return std::bit_cast<double>((rest > 0) == (value > 0) ? bits + 1 : bits - 1);
 }
 
-/// What a + b leaves out of the exact sum (Knuth's TwoSum).
+/// The part of the exact sum that a + b leaves out (Knuth's TwoSum).
 inline double rest_of_sum(double a, double b, double sum) {
   const double part = sum - a;
   return (a - (sum - part)) + (b - part);

@@ -105,7 +105,7 @@ class Row {
       for (std::size_t i = begin; i < end; ++i) sum = term(sum, i);
       return sum;
     }
-    // As uneven as both halves may be.
+    // Splits the sum as unevenly as both halves may be.
     const double room = std::exp2(std::min(levels - 1, 60.0));
     const auto most = static_cast<std::size_t>(std::min(room, static_cast<double>(count - 1)));
     const std::size_t least = count > most ? count - most : 1;

@@ -1,5 +1,5 @@
-// A row of LayerNorm or RMSNorm by docs/layer-norm.md, without code of another room: each operation rounded to the format of its stage, and each freedom of the
-// contract taken to its end, to one side.
+// A row of LayerNorm or RMSNorm by docs/layer-norm.md, without code of another room: each operation rounded to the
+// format of its stage, and each freedom of the contract taken to its end, to one side.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Dice {
   std::uint64_t state_;
 };
 
-/// What is promised, in the words of the page.
+/// The promise, in the words of the page.
 struct NormPromise {
   Format storage, sum, statistics, normalise, affine, output, params;
   std::string variance = "two_pass", form = "centred", merge = "none", flush = "no";
@@ -34,13 +34,13 @@ struct NormPromise {
   double epsilon = 1e-5;
 };
 
-/// Which liberties are taken.
+/// The liberties that are taken.
 struct NormLiberties {
   int order = 0;  // 0 as they come, 1 backward, 2 by size, 3 by size down, 4 by value, 5 any, 6 by sign
   int tree = 0;   // 0 one by one, 1 in lanes, 2 halves, 3 any tree no deeper than promised
   int lanes = 1;
-  int side = 0;       // of the root: -1, 0, 1
-  int direction = 0;  // of additions under kappa 3: 0 nearest, 1 toward zero, 2 up, 3 down, 4 in turn
+  int side = 0;       // the root's: -1, 0, 1
+  int direction = 0;  // rounding of additions under kappa 3: 0 nearest, 1 toward zero, 2 up, 3 down, 4 in turn
   bool reciprocal = false, fused = false, divide = false, late_gamma = false;
   int flushes = 0;  // 0 nothing, 1 everything that may be, 2 every other
   int merge_form = 0;

@@ -1,4 +1,5 @@
-// The hostile LayerNorm against the oracle: contracts, problems and liberties at random, until so many elements are judged.
+// The hostile LayerNorm against the oracle: contracts, problems and liberties at random, until so many elements are
+// judged.
 //
 // ATTEST_HOSTILE_ELEMENTS (1000000) and ATTEST_HOSTILE_SEED (1) say how many and which.
 #include <gtest/gtest.h>

@@ -23,7 +23,7 @@ double Attention::query(double stored) const { return folded(stored, fold_ == Fo
 double Attention::key(double stored) const { return folded(stored, fold_ == Fold::k || fold_ == Fold::sqrt); }
 double Attention::value(double stored) const { return operand(stored); }
 
-/// What weights are on entering the second product.
+/// A weight as it enters the second product.
 double Attention::entering(double w) const {
   double p = nearest(w, s_.weights);
   if (s_.flush & flush_softmax) p = flushed(p, s_.weights);
@@ -37,7 +37,8 @@ double Attention::divide(double a, double b, int side, const Format& format) con
   return at_edge(static_cast<long double>(a) / static_cast<long double>(b), s_.div_ulp, side, format);
 }
 
-/// The final division: in the format of the sum of values, or in that of the sum of weights where it holds all of those.
+/// The final division: in the format of the sum of values, or in that of the sum of weights where it holds all of
+/// those.
 double Attention::quotient(double values, double sum, int side) const {
   const bool holds = s_.softmax.precision >= s_.pv.precision && s_.softmax.least <= s_.pv.least;
   Format format = s_.narrow_division || !holds ? s_.pv : s_.softmax;
@@ -61,7 +62,7 @@ double Attention::cap(double s, int side) const {
   double t = static_cast<double>(exact);
   if (ratio != 0 && !std::isnan(ratio)) {
     if (s_.tanh_absolute) {
-      // So many ulps of 1.
+      // The error is in ulps of 1.
       const double off = s_.tanh_ulp * std::ldexp(1.0, 1 - s_.softcap.precision) * (1 - 0x1p-10);
       const double limit = static_cast<double>(exact) + side * off;
       t = side == 0 ? nearest(limit, s_.softcap) : toward_zero(limit, s_.softcap);
@@ -129,7 +130,7 @@ double Attention::difference(double z, double shift) const {
   return x;
 }
 
-/// e^x, or 2^x where the contract's trick is used, as far off as its numbers permit. Of 0 it is 1, of -infinity 0.
+/// e^x, or 2^x where the contract's trick is used, as far off as its numbers permit. It is 1 at 0, and 0 at -infinity.
 double Attention::power_of(double x, int side, const Format& format) const {
   if (x == 0) return 1;
   if (x == -infinity) return 0;
@@ -140,7 +141,7 @@ double Attention::power_of(double x, int side, const Format& format) const {
   else
     exact = power_ == Power::none ? std::exp(x) : std::exp2(x);
   if (!s_.off_subnormals && exact < format.normal) side = 0;
-  if (exact == 0) exact = 0x1p-1074L;  // what at_edge takes ulps of
+  if (exact == 0) exact = 0x1p-1074L;  // at_edge takes its ulp
   double w =
       s_.exp_rel > 0 ? off_before_rounding(exact, s_.exp_rel, side, format) : at_edge(exact, s_.exp_ulp, side, format);
   if (w < 0) w = 0;

@@ -1,6 +1,6 @@
-// The emulated LayerNorm of a prototype of the bounds (`ln.hpp`), as prototype_mha.cpp has the block. ATTEST_PROTOTYPE is
-// "POLICY VARIANCE FORM NORM_ROUNDED CLAMP FLUSH KAPPA RSQRT_ULP RSQRT_REL ROOT LANES TREE SEED", numbers as that header has them. A fault
-// may follow, by its number there.
+// The emulated LayerNorm of a prototype of the bounds (`ln.hpp`), as prototype_mha.cpp has the block. ATTEST_PROTOTYPE
+// is "POLICY VARIANCE FORM NORM_ROUNDED CLAMP FLUSH KAPPA RSQRT_ULP RSQRT_REL ROOT LANES TREE SEED", numbers as that
+// header has them. A fault may follow, by its number there.
 #include <ln.hpp>
 #include <sstream>
 

@@ -1,6 +1,7 @@
-// The emulated block of a prototype of the bounds (a header of somebody else's, `mha.hpp`), as a plug-in. prototypes.py builds it with
-// that folder among its includes, and says by ATTEST_PROTOTYPE which contract it keeps: "POLICY PROJECTIONS HEADS KAPPA SEED",
-// PROJECTIONS 0 unrounded, 1 rounded, 2 separate, HEADS 0 unrounded, 1 rounded. A fault may follow, by its number there.
+// The emulated block of a prototype of the bounds (a header of somebody else's, `mha.hpp`), as a plug-in. prototypes.py
+// builds it with that folder among its includes, and says by ATTEST_PROTOTYPE which contract it keeps: "POLICY
+// PROJECTIONS HEADS KAPPA SEED", PROJECTIONS 0 unrounded, 1 rounded, 2 separate, HEADS 0 unrounded, 1 rounded. A fault
+// may follow, by its number there.
 #include <mha.hpp>
 #include <sstream>
 

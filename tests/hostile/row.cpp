@@ -31,7 +31,7 @@ struct Attention::Work {
   std::vector<char> taken;
   std::vector<const double*> values;  // rows of v
   std::size_t column = 0;
-  double mean = 0;  // of the column, for liberties that look at it
+  double mean = 0;  // the column's, for liberties that look at it
   std::uint64_t random = 0;
 };
 
@@ -83,7 +83,7 @@ int Attention::side(Side which, const Work& work, std::size_t key) const {
   return 0;
 }
 
-/// Of a number that may be negative: up is away from zero, so that signs stay symmetric; mean is up in value.
+/// The side of a number that may be negative: up is away from zero, so that signs stay symmetric; mean is up in value.
 int Attention::side_of_value(Side which, double value, std::size_t column, std::span<const int> goals) const {
   const int away = value < 0 ? -1 : 1;
   switch (which) {

@@ -33,7 +33,7 @@ struct Row {
   std::vector<double> bias;  // one per key, as stored; empty if there is none
   std::vector<char> open;    // per key: not closed by a mask, a window or a length
   std::size_t length = 0;    // keys of the sample
-  std::uint64_t number = 0;  // what liberties that vary depend on
+  std::uint64_t number = 0;  // varies the liberties that differ from row to row
   // Sides that the goal asks for: of each key's weight, of each column, and of the sum of weights. Empty: up.
   std::vector<int> key_sides, column_sides;
   int sum_side = 1;
@@ -53,7 +53,7 @@ class Attention {
 
  private:
   struct Part;  // maximum, sum and values of a split
-  struct Work;  // of one row
+  struct Work;  // the data of one row
 
   double operand(double stored) const;
   double folded(double operand, bool here) const;
@@ -92,7 +92,7 @@ class Attention {
   Fold fold_;
   double scale_ = 1;  // as multiplied by, log2 e included where it is folded in
   double log2e_ = 1;  // in the softmax format
-  double unit_ = 1;   // what a shift is multiplied by before the exponential: log2 e, the scale too, or 1
+  double unit_ = 1;   // factor of a shift before the exponential: log2 e, the scale too, or 1
   Summer dot_, sum_, product_;
 };
 

@@ -56,7 +56,8 @@ Side side_of(const std::string& key, const std::string& value) {
   return one_of<Side>(key, value, {"nearest", "up", "down", "alternate", "hashed", "mean", "goal"});
 }
 
-/// 8:24:23:apart:idle:5 -- products, fraction bits, those of the result, how they join, zeros between, the exponent of zeros.
+/// 8:24:23:apart:idle:5 -- products, fraction bits, those of the result, how they join, zeros between, the exponent of
+/// zeros.
 Blocks blocks_of(const std::string& key, const std::string& value) {
   std::istringstream pieces(value);
   std::string size, frac, fraction, joining, idle, below;
@@ -71,7 +72,8 @@ Blocks blocks_of(const std::string& key, const std::string& value) {
   return blocks;
 }
 
-/// forward, backward, pairs, lanes:8, lanes:8:pairs, rising, falling, by_value, greedy:8:signs; then +fma, +truncate and +blocks:...
+/// forward, backward, pairs, lanes:8, lanes:8:pairs, rising, falling, by_value, greedy:8:signs; then +fma, +truncate
+/// and +blocks:...
 Summation summation_of(const std::string& key, const std::string& value) {
   Summation summation;
   std::istringstream parts(value);

@@ -1,4 +1,4 @@
-// What the hostile kernel promises and which of its liberties it takes: one line of key=value words.
+// The promises of the hostile kernel and the liberties it takes: one line of key=value words.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace hostile {
 
 enum class Fold { score, q, k, sqrt };
-enum class Power { none, argument, both, fused, folded, unscaled };  // of e^x as 2^(x log2 e), and where log2 e goes
+enum class Power { none, argument, both, fused, folded, unscaled };  // e^x as 2^(x log2 e), and the place of log2 e
 enum class Side {
   nearest,
   up,
@@ -35,8 +35,8 @@ enum class Normalise { after, before, lse };
 enum class Empty { zero, nan, mean_v, mean_all };
 enum class Projections { rounded, unrounded, separate };  // docs/mha.md, what a block promises
 
-/// How products reach a tensor core: one block onto the other, each by itself and their sums added up, or every third product by
-/// itself between the blocks.
+/// The way in which products reach a tensor core: one block onto the other, each by itself and their sums added up, or
+/// every third product by itself between the blocks.
 enum class Joining { chained, apart, some };
 
 struct Blocks {
@@ -111,7 +111,7 @@ struct Scheme {
   std::uint64_t seed = 1;
 };
 
-/// What becomes zero where it is subnormal.
+/// The numbers that become zero where they are subnormal.
 enum Flush : unsigned {
   flush_inputs = 1,
   flush_score = 2,

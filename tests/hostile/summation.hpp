@@ -16,12 +16,12 @@ namespace hostile {
 /// Sums of coefficient times row, column by column.
 class Summer {
  public:
-  /// `wide`: factors have more than 26 bits, so that their product is not exact in double. `least_factor`: the exponent of their
-  /// smallest normal number.
+  /// `wide`: factors have more than 26 bits, so that their product is not exact in double. `least_factor`: the exponent
+  /// of their smallest normal number.
   Summer(const Summation& how, const Format& format, bool wide, bool flush, int least_factor)
       : how_(how), format_(format), wide_(wide), flush_(flush), least_factor_(least_factor) {
     if (wide && !is_f64(format)) how_.fma = false;
-    // What a result of the unit does not hold is summed elsewhere.
+    // Sums that a result of the unit does not hold are made elsewhere.
     if (is_f64(format) || (how.blocks.fraction == 10 && format.name != "f16")) how_.blocks.size = 0;
   }
 
@@ -120,8 +120,8 @@ class Summer {
     }
   }
 
-  /// Chains, one for each lane, in which the next term is the one whose rounding moves the sum farthest to the wanted side. Lanes
-  /// are joined in pairs.
+  /// Chains, one for each lane, in which the next term is the one whose rounding moves the sum farthest to the wanted
+  /// side. Lanes are joined in pairs.
   void run_greedy(std::span<const double> coefficients, std::span<const double* const> rows, std::size_t width,
                   const double* start, double* out, std::span<const int> directions) const {
     const std::size_t n = coefficients.size(), lanes = std::min(n, static_cast<std::size_t>(how_.lanes));

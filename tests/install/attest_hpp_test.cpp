@@ -90,7 +90,7 @@ TEST(Element, HalvesRoundToNearestEven) {
   EXPECT_EQ(attest::bf16(257.0F), 256.0F);
   EXPECT_EQ(attest::bf16(259.0F), 260.0F);
   EXPECT_EQ(attest::f16(65520.0F), std::numeric_limits<float>::infinity());
-  // Once: a double just above a tie is no tie, though as a float it is one.
+  // A number is rounded once: a double just above a tie is no tie, though as a float it is one.
   EXPECT_EQ(attest::f16(2049 + 0x1p-40), 2050.0F);
   EXPECT_EQ(attest::bf16(257 + 0x1p-40), 258.0F);
   EXPECT_EQ(attest::f16(3), 3.0F);
@@ -122,7 +122,7 @@ TEST(Attention, SaysInWhichForm) {
   EXPECT_EQ(call.form("ask", "none"), "full");
   EXPECT_EQ(call.form("x", ""), "y-z.0");
   EXPECT_EQ(call.form("past", "none"), "none");
-  raw.struct_size = offsetof(attest_attention, form);  // of an older attest
+  raw.struct_size = offsetof(attest_attention, form);  // the size in an older attest
   EXPECT_EQ(call.form("mask", "full"), "full");
   raw = {};
   EXPECT_EQ(call.form("mask", "full"), "full");
@@ -180,7 +180,7 @@ TEST(Plugin, OpensWhereItCan) {
   EXPECT_EQ(opened([] { throw 1; }), "2it threw something that is no s");
 }
 
-// ---- layer_norm --------------------------------------------------------------------------------------------------------
+// ---- layer_norm -----------------------------------------------------------------------------------------------------
 
 TEST(LayerNorm, ReadsWhatTheCallSays) {
   const Owned x(ATTEST_FLOAT, 16, {2, 3, 1, 1}, {3, 1, 1, 1}), gamma(ATTEST_FLOAT, 32, {3, 1, 1, 1}, {1, 1, 1, 1});

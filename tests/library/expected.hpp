@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-// What the rooms give that the library has within it. Apart from attest/attest.hpp, whose names are theirs, too.
+// The results of the rooms that the library has within it. They are apart from attest/attest.hpp, whose names are
+// theirs, too.
 namespace expected {
 
 std::string drawn(const std::string& describe, std::uint64_t seed, std::uint64_t number);

@@ -94,7 +94,7 @@ TEST(Generators, OtherOperationsHaveCallsOfTheirOwn) {
   }
 }
 
-// What is simpler stays in the domain, and the way down ends.
+// Simpler problems stay in the domain, and the way down ends.
 TEST(Generators, SimplerProblemsLeadToASmallestOne) {
   const Domain domain(narrow, "lk>=2");
   for (std::uint64_t number = 0; number < 20; ++number) {

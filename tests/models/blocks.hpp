@@ -11,20 +11,22 @@
 
 namespace attest::models::test {
 
-// An attention block as graphs spell it. What is wrong with it is one of `wrong`: another graph of the same inputs and outputs, which stands for what a runtime
-// computes in place of the right one, or for a graph that looks like a block and is another one.
+// An attention block as graphs spell it. `wrong` names an error: another graph of the same inputs and outputs, which
+// stands for the results of a runtime that computes another function, or for a graph that looks like a block and is
+// another one.
 struct BlockSpelling {
   graph::Type type = graph::Type::f32;
-  std::string projections =
-      "add";  // add, gemm (gemm-plain: with weights that are not transposed), packed-split, packed-slice, packed-gather, packed-heads (q, k and v of a head side by side), none (no bias)
+  // add, gemm (gemm-plain: with weights that are not transposed), packed-split, packed-slice, packed-gather,
+  // packed-heads (q, k and v of a head side by side), none (no bias).
+  std::string projections = "add";
   std::string heads = "four";    // four axes; three (batch and heads in one), tokens-first (x and out likewise)
   std::string scale = "scores";  // scores, divided, queries, keys, both, early (before heads are split), none
   std::string mask;              // add, where
   std::string core = "spelt";    // spelt, operator
   bool cross = false, shared_kv = false, out_bias = true, cast = false;
-  Index kv_heads = 2;  // of two heads of queries
-  std::uint64_t shuffle =
-      0;  // columns of q, k, v and of the heads in another order, drawn from it; of odd ones with some twice and others not at all
+  Index kv_heads = 2;  // heads of queries: two
+  // Draws another order of the columns of q, k, v and of the heads; an odd one repeats some columns, and omits others.
+  std::uint64_t shuffle = 0;
   std::string wrong;
 };
 

@@ -64,7 +64,8 @@ TEST(Blocks, KeepTheirNamesInPrefixes) {
   EXPECT_TRUE(blocks_of(graph::prefix(model, graph::giver_of(prefix, sum.inputs[0])->inputs[0])).empty());
 }
 
-// Sums one by one and in parts, functions off an ulp, flush to zero; of 16 bits also with any of their tensors stored and others not: none is blamed.
+// Sums one by one and in parts, functions off an ulp, flush to zero; of 16 bits also with any of their tensors stored
+// and others not: none is blamed.
 TEST(Blocks, HoldOfCarelessRuntimes) {
   const std::uint64_t problems = setting("ATTEST_BLOCKS_PROBLEMS", 4), seed = setting("ATTEST_BLOCKS_SEED", 41);
   int runs = 0, held = 0, vacuous = 0, undecided = 0;
@@ -192,7 +193,8 @@ TEST(Blocks, ThatMixTokensAreNotJudged) {
   }
 }
 
-// Columns in any order, of queries in another one than of keys, some of them twice: what is computed is judged, and nothing else passes.
+// Columns in any order, of queries in another one than of keys, some of them twice: what is computed is judged, and
+// nothing else passes.
 TEST(Blocks, ThatShuffleColumnsAreJudged) {
   int held = 0, skipped = 0, found = 0;
   for (std::uint64_t shuffle = 1; shuffle <= 24; ++shuffle) {
@@ -226,7 +228,7 @@ TEST(Blocks, ThatShareKeysAndValuesAreJudged) {
   EXPECT_GT(counted.held, 0);
 }
 
-// What stands between stages that is none of the operation, or is no parameter.
+// An operator between stages that is none of the operation, or a value that is no parameter, makes it no block.
 TEST(Blocks, AreNoneWithAnythingElseBetween) {
   using graph::test::attr;
   const auto with = [](const char* op, const char* after_op, bool other) {
@@ -259,7 +261,8 @@ TEST(Blocks, AreNoneWithAnythingElseBetween) {
   EXPECT_TRUE(blocks_of(graph::read_model(made.file.bytes(), "m")).empty());
 }
 
-// Beside a residual of 1e4, found by a campaign, told at the block and not at its attention, which is right by itself; and the campaign's reproducer is one.
+// A campaign finds a defect beside a residual of 1e4. It is told at the block and not at its attention, which is right
+// by itself; and the campaign's reproducer is one.
 TEST(Blocks, AreNamedByCampaigns) {
   BlockSpelling s;
   test::BlockFile made(s);

@@ -124,7 +124,8 @@ TEST_F(Campaigns, TellDefectsApartByPlace) {
   EXPECT_EQ(summary.findings.size(), 2u);
 }
 
-// Wrong from the third shape on that the model is asked: a fresh process is right, and one that was asked two others is not.
+// Wrong from the third shape on that the model is asked: a fresh process is right, and one that was asked two others is
+// not.
 TEST_F(Campaigns, FindWhatOnlyAHistoryShows) {
   auto runtime = std::make_unique<Planted>();
   std::set<std::string> shapes;
@@ -152,7 +153,8 @@ TEST_F(Campaigns, FindWhatOnlyAHistoryShows) {
   EXPECT_EQ(finding.passing, (std::set<std::string>{"sound"}));
 }
 
-// Answers by the shapes of what is asked for, each graph by itself, what it answered when they came first: `which` graphs do.
+// Answers by the shapes of what is asked for, each graph by itself, what it answered when they came first: `which`
+// graphs do.
 std::function<void(const Part&, const Build&, const graph::Feeds&, Freshness, Answer&)> stale(
     std::function<bool(const Part&)> which) {
   using Answers = std::map<std::string, std::vector<graph::Array>>;
@@ -251,7 +253,7 @@ TEST_F(Campaigns, FindWhatAFirstProblemLeavesBehind) {
   }
 }
 
-// What a law makes of a problem may leave something behind, too: earlier problems are asked by it.
+// A law's own model of a problem may leave something behind, too: earlier problems are asked by that law.
 TEST_F(Campaigns, FindWhatALawLeavesBehind) {
   auto runtime = std::make_unique<Planted>();
   int given = 0;  // runs with weights as inputs
@@ -271,7 +273,7 @@ TEST_F(Campaigns, FindWhatALawLeavesBehind) {
   EXPECT_EQ(summary.findings[0].smallest.after.size(), 1u);
 }
 
-// What nothing repeats is told once, however often it shows.
+// A failure that nothing repeats is told once, however often it shows.
 TEST_F(Campaigns, TellFlakesOfOneKindOnce) {
   auto runtime = std::make_unique<Planted>();
   runtime->after = [](const Part&, const Build&, const graph::Feeds& feeds, Freshness on, Answer& answer) mutable {
@@ -327,7 +329,7 @@ TEST_F(Campaigns, JudgeNothingWhereNothingRuns) {
   EXPECT_EQ(summary.laws.at("spread").skipped.at("no such models"), 6u);
 }
 
-// What a model costs decides how large its problems are, and nothing else does.
+// The cost of a model decides how large its problems are, and nothing else does.
 TEST(Efforts, KeepToWhatAVerdictMayCost) {
   for (const char* const name : {"encoder", "attention-both", "norm"}) {
     const graph::Program program(graph::test::model(name));
@@ -348,7 +350,7 @@ TEST(Efforts, KeepToWhatAVerdictMayCost) {
   const graph::Family family(heavy);
   EXPECT_NEAR(heavy.work(family.feeds(family.of_length(3))), 3 * (5.0 * width * width + width + width), 1);
   const Effort effort = effort_for(family, Index{1} << 14);
-  EXPECT_EQ(effort.small, 8);  // of 20 million multiply-adds each
+  EXPECT_EQ(effort.small, 8);  // elements of 20 million multiply-adds each
   EXPECT_EQ(effort.large, 32);
 }
 
@@ -366,7 +368,7 @@ TEST_F(Campaigns, SkipWhatTheGraphDoesNotTake) {
     EXPECT_NE(reason.find("(Add)"), std::string::npos) << reason;
     EXPECT_EQ(reason.find("[N"), std::string::npos) << reason;
   }
-  EXPECT_EQ(summary.skipped.size(), 1u);  // which differ by their numbers
+  EXPECT_EQ(summary.skipped.size(), 1u);  // reasons that differ in their numbers are one
   EXPECT_GT(skipped, 20u);
   EXPECT_LT(skipped, 60u);
   EXPECT_EQ(summary.runs, 2 * (60 - skipped));
@@ -376,7 +378,8 @@ TEST_F(Campaigns, SkipWhatTheGraphDoesNotTake) {
       Error);
 }
 
-// Graphs that pin a length, or join two, though the file calls them open: most problems that are simpler are none that they take.
+// Graphs that pin a length, or join two, though the file calls them open: most problems that are simpler are none that
+// they take.
 class Pinned : public Campaigns {
  protected:
   // The one finding of a runtime that leaves a Relu out, stored.

@@ -36,7 +36,8 @@ inline bool is_narrow(const graph::Model& model) {
   });
 }
 
-// A graph of 16 bits as a runtime has it that computes in f32 and stores some results in their own type: those of every node of which a coin says so.
+// A graph of 16 bits as a runtime has it that computes in f32 and stores some results in their own type: those of every
+// node of which a coin says so.
 inline graph::Model stored_at_times(const graph::Model& from, std::uint64_t seed) {
   using graph::Array, graph::Type;
   graph::Model model;

@@ -8,7 +8,7 @@
 
 namespace attest::models::test {
 
-// What one law says of a runtime on problems of a model.
+// The verdicts of one law on a runtime over problems of a model.
 struct Counted {
   int held = 0, failed = 0, skipped = 0, vacuous = 0;
   std::string first;  // failure or skip

@@ -1,4 +1,5 @@
-// A campaign of a model that was ended at any moment goes on to what it would have come to; and what its failures have in common.
+// A campaign of a model that was ended at any moment goes on to what it would have come to; and what its failures have
+// in common.
 #include "models/folder.hpp"
 
 #include <gtest/gtest.h>
@@ -70,7 +71,8 @@ TEST_F(Folders, GoOnWhereACampaignStopped) {
   EXPECT_EQ(told(run("parts", 14)), told(whole)) << "one that had come to its end";
 }
 
-// A process that is killed leaves whole lines, perhaps half a one behind them, and a defect whose problem was not committed yet.
+// A process that is killed leaves whole lines, perhaps half a one behind them, and a defect whose problem was not
+// committed yet.
 TEST_F(Folders, LoseNothingToAKill) {
   const Summary whole = run("whole", 12);
   run("killed", 3);
@@ -115,7 +117,8 @@ TEST_F(Folders, TellOtherCampaignsAndDamage) {
   refused("its last line is damaged");
 }
 
-// A batch leak shows by `spread`, and by `masked-positions` where all samples are equal until their masked ids change: one defect.
+// A batch leak shows by `spread`, and by `masked-positions` where all samples are equal until their masked ids change:
+// one defect.
 TEST_F(Folders, HaveOneFindingForOneDefectThatSeveralLawsTell) {
   // Short samples of equal ids, and these laws on each problem, bring that about.
   graph::constrain(options.constraints, "size.batch", "2..3");
@@ -200,7 +203,7 @@ TEST(Conditions, NameWhatFailsAndNothingElse) {
                     "size.batch=1 size.length=3 values.ids=any values.mask=all seed=1", 2)
                 .text,
             "size.length>=3");
-  // What fails everywhere has no condition.
+  // A failure that shows everywhere has no condition.
   EXPECT_EQ(
       learned([](const auto&) { return true; }, "size.batch=1 size.length=1 values.ids=any values.mask=all seed=1")
           .text,

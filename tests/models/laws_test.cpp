@@ -117,7 +117,7 @@ TEST_F(Asked, FindWhatPaddingTouches) {
   EXPECT_EQ(on(runtime, "spread").kind, VerdictKind::pass);
   EXPECT_EQ(on(runtime, "batch-alone").kind, VerdictKind::pass);
   runtime.after = [](const Part&, const Build&, const graph::Feeds& feeds, Freshness, Answer& answer) {
-    if (feeds.at("ids").shape.at(0) > 3) answer.outputs.at(0).floats.back() = std::nan("");  // of padding
+    if (feeds.at("ids").shape.at(0) > 3) answer.outputs.at(0).floats.back() = std::nan("");  // in the padding
   };
   EXPECT_EQ(on(runtime, "batch-padded").kind, VerdictKind::pass);
   EXPECT_EQ(
@@ -134,7 +134,7 @@ TEST_F(Asked, FindWhatReadsMaskedTokens) {
   expect(on(runtime, "masked-positions", "faulty", partly_masked), VerdictKind::fail,
          ", with other contents where it is masked ");
   expect(on(runtime, "masked-positions"), VerdictKind::skip, "nothing is masked");
-  // What the outputs of masked tokens themselves are is nobody's business.
+  // The outputs of masked tokens themselves may be anything.
   runtime.after = [](const Part&, const Build&, const graph::Feeds& feeds, Freshness, Answer& answer) {
     answer.outputs.at(1).floats.at(4 * 16) += 0.01 * static_cast<double>(feeds.at("ids").integers.at(4));
   };
@@ -189,7 +189,7 @@ TEST_F(Asked, FindWhatOnlyAnotherRunShows) {
   EXPECT_EQ(on(runtime, "constants-as-inputs").kind, VerdictKind::skip);
 }
 
-// Of a runtime that takes inputs for packed that are not.
+// The runtime takes inputs for packed that are not.
 TEST_F(Asked, FindWhatReadsOtherLayoutsWrongly) {
   for (const InputLayout wrong : other_layouts) {
     Planted runtime;
@@ -204,7 +204,7 @@ TEST_F(Asked, FindWhatReadsOtherLayoutsWrongly) {
     runtime.take_layouts({});
     expect(on(runtime, "input-layout"), VerdictKind::skip, "packed inputs alone");
   }
-  // What is refused of inputs that were said to be taken.
+  // A refusal of inputs that were said to be taken is an error.
   Planted runtime;
   runtime.before = [](const Part&, const Build& build, const graph::Feeds&, Freshness) {
     return build.layout == InputLayout::packed ? CallResult{} : CallResult{CallStatus::error, "not contiguous"};
@@ -288,7 +288,7 @@ std::vector<std::string> changed_tensors(const graph::Model& model, const graph:
   return changed;
 }
 
-// Of what planted faults change, the first wrong tensor is that of the planted node or of one that reads it; the segment holds it.
+// The first wrong tensor of a planted fault is that of the planted node or of one that reads it; the segment holds it.
 TEST(Place, IsThePlantedNode) {
   int asked = 0, right = 0, segments = 0, explained = 0;
   for (const char* const name : {"encoder", "attention-scores", "attention-both", "attention-division"}) {
@@ -349,7 +349,7 @@ TEST(Place, IsNowhereWhereNoPrefixFails) {
   EXPECT_FALSE(localise(law_named("spread"), asking, {}, problem.seed));
 }
 
-// Of a whole that stops, the first prefix that stops alike; one that stops otherwise where there is none.
+// If the whole stops, the place is the first prefix that stops alike; one that stops otherwise where there is none.
 TEST(Place, IsWhereARunStopsAlike) {
   const Part part = part_of_model(graph::test::model("encoder"));
   const graph::Family family(*part.program);
@@ -398,7 +398,7 @@ TEST(Place, GoesBackUntilASegmentFails) {
   EXPECT_TRUE(place->segment->got);
 }
 
-// Of a law over batches the first tensor on which it fails.
+// The place of a law over batches is the first tensor on which it fails.
 TEST(Place, IsFoundByOtherLaws) {
   const Part part = part_of_model(graph::test::model("encoder"));
   const graph::Family family(*part.program);

@@ -1,4 +1,4 @@
-// What a report draws of a failure: which elements are wrong, how far all are off, and what the problems of a campaign were.
+// The pictures of a report: the wrong elements, the error of all, and the problems of a campaign.
 #include "models/picture.hpp"
 
 #include <gtest/gtest.h>

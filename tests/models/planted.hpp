@@ -18,8 +18,8 @@ inline const graph::test::Fault& fault(const std::string& name) {
   throw std::runtime_error(name);
 }
 
-// A runtime of attest's own: "sound" rounds every result to nearest, "faulty" computes a graph with a planted fault in place of the one
-// that it is given. Hooks change what comes back.
+// A runtime of attest's own: "sound" rounds every result to nearest, "faulty" computes a graph with a planted fault in
+// place of the one that it is given. Hooks change what comes back.
 class Planted final : public Runtime {
  public:
   explicit Planted(std::function<std::optional<graph::Model>(const graph::Model&)> plant = {})

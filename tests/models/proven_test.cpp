@@ -45,7 +45,7 @@ std::string parts_of(const graph::Model& model) {
   return text;
 }
 
-// ---- attention and norms spelt out ----------------------------------------------------------------------------------------
+// ---- attention and norms spelt out ----------------------------------------------------------------------------------
 
 struct Spelling {
   Type type = Type::f32;
@@ -236,7 +236,7 @@ TEST(Parts, OfBlocksSayWhichProjectionIsMissing) {
       << listed(turned);
 }
 
-// ---- the law ---------------------------------------------------------------------------------------------------------------
+// ---- the law --------------------------------------------------------------------------------------------------------
 
 Counted asked(const graph::Model& model, Runtime& runtime, const std::string& level, const std::string& precision,
               std::uint64_t seed, std::uint64_t problems) {
@@ -284,7 +284,7 @@ TEST(ProvenBound, FindsWhatAnotherCallWouldGive) {
   const auto fails = [](const File& right, const File& wrong) {
     const graph::Model planted = read(wrong);
     Planted runtime([&planted](const graph::Model&) { return std::optional(planted); });
-    // Of the part itself: inputs and output have the names of the whole.
+    // The part itself is asked: inputs and output have the names of the whole.
     return asked(read(right), runtime, "faulty", "literal", 5, 20).failed;
   };
   Spelling s;
@@ -320,7 +320,7 @@ TEST(ProvenBound, IsSkippedWhereNoneIsKnown) {
   EXPECT_NE(first_axis.first.find("its axes are not the last ones"), std::string::npos) << first_axis.first;
   EXPECT_EQ(asked(read(norm("outside")), runtime, "sound", "literal", 5, 3).skipped, 3);
   EXPECT_EQ(asked(read(norm("div")), runtime, "sound", "run=bf16", 5, 3).skipped, 3);
-  // What a runtime does not build of a part is nothing that the whole gives.
+  // A part that a runtime does not build says nothing about the results of the whole.
   runtime.before = [](const Part& part, const Build&, const graph::Feeds&, Freshness) {
     return part.program->model().inputs.size() == 1 && part.program->model().inputs[0].name == "ids"
                ? CallResult{}
@@ -330,7 +330,8 @@ TEST(ProvenBound, IsSkippedWhereNoneIsKnown) {
   EXPECT_EQ(not_built.held + not_built.vacuous, 0);
 }
 
-// Of problems on whose part a planted fault changes anything, how many the bound finds; beside it, how many the ensemble of the whole does.
+// Counts the problems on whose part a planted fault changes anything and that the bound finds; beside them, those that
+// the ensemble of the whole finds.
 TEST(ProvenBound, FindsPlantedFaults) {
   int all = 0, found = 0, by_both = 0, by_spread = 0;
   for (const char* const name :
@@ -366,7 +367,8 @@ TEST(ProvenBound, FindsPlantedFaults) {
   EXPECT_GT(found, 0.5 * all);
 }
 
-// Softmax in f16 beside a residual of 1e4, which hides it from whoever looks at the sum: found by a campaign, and named.
+// Softmax in f16 beside a residual of 1e4, which hides it from whoever looks at the sum: found by a campaign, and
+// named.
 TEST(ProvenBound, FindsWhatTheEnsembleOfTheWholePasses) {
   Spelling s;
   s.mask = "where";
@@ -404,7 +406,7 @@ TEST(ProvenBound, FindsWhatTheEnsembleOfTheWholePasses) {
   EXPECT_GT(finding.failures, 3u);
 }
 
-// Of several parts that are spelt alike one defect is told, whichever of them a problem picks.
+// Several parts that are spelt alike have one defect, whichever of them a problem picks.
 TEST(ProvenBound, TellsOneDefectOfPartsThatAreAlike) {
   File f;
   f.inputs = {{"x", Type::f32, {"rows", 6}}};

@@ -1,6 +1,6 @@
-// Prints, for ONNX files, which parts of them are held to a proven bound, and what that says of emulated runtimes which conform: none may be blamed.
-// Usage: models_survey PROBLEMS SEED FILE...
-//        models_survey write FOLDER           writes the blocks of blocks.hpp, each in f32, f16 and f64, for other runtimes
+// Prints, for ONNX files, which parts of them are held to a proven bound, and what that says of emulated runtimes which
+// conform: none may be blamed. Usage: models_survey PROBLEMS SEED FILE...
+//        models_survey write FOLDER           writes the blocks of blocks.hpp, in f32, f16 and f64, for other runtimes
 #include <fmt/format.h>
 
 #include <cstdlib>

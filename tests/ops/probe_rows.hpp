@@ -9,7 +9,7 @@
 #include "ops/op.hpp"
 #include "ops/probe.hpp"
 
-// What tests of probes expect of rows, whatever the operation.
+// The expectations of tests of probes about rows, whatever the operation.
 namespace attest::test {
 
 using ops::ProbeRow;

@@ -136,7 +136,7 @@ void expect_faithful(const engine::Entry& entry, int at_least_judged = 1) {
 
 Edit edit(Edit::Tensor tensor, std::array<Index, 4> index, double value) { return {tensor, index, value}; }
 
-// What the title, the sentences and what was tried are made of, and a script that runs as it stands.
+// Tests the title, the sentences and the list of tried problems, and a script that runs as it stands.
 TEST(Issue, SaysWhatTheEntryHolds) {
   engine::Entry entry = entry_of("b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 scale=0 values=integers:1 seed=3");
   entry.subject_version = "kernel 3.1";
@@ -307,7 +307,7 @@ TEST(Script, RunsTheSubjectsOwnCode) {
             "expected\n [[[[1.]]]]\nrefused: no\nstatus 1\n");
 }
 
-// What a stranger writes into a corpus file stays inside its comment.
+// A stranger's text in a corpus file stays inside its comment.
 TEST(Script, HostileTextsCannotEscape) {
   const std::string bad =
       "x'''\"\"\"\\\n\rimport os; os.mkdir('owned')\f\v\x1b]0;t\x07\xe2\x80\xa8os.mkdir('owned')\xc2\x85\\";
@@ -322,7 +322,7 @@ TEST(Script, HostileTextsCannotEscape) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "owned"));
 }
 
-// ---- layer_norm ----------------------------------------------------------------------------------------------------------
+// ---- layer_norm -----------------------------------------------------------------------------------------------------
 
 engine::Entry norm_entry(const std::string& line, const std::string& numbers = "{}") {
   engine::Entry entry;
@@ -406,7 +406,7 @@ TEST(NormIssue, SaysWhatTheEntryHolds) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
 }
 
-// ---- mha -----------------------------------------------------------------------------------------------------------------
+// ---- mha ------------------------------------------------------------------------------------------------------------
 
 // Runs many scripts in one Python; each leaves what dump() names under its number.
 class Scripts {
@@ -494,8 +494,8 @@ std::vector<BlockCase> block_cases() {
   return all;
 }
 
-// The script's `expected` lies in what attest permits, and what the block gave is outside there exactly where attest says so: on 370
-// problems of every way, mask and format, of blocks that conform and of faults.
+// The script's `expected` lies in what attest permits, and what the block gave is outside there exactly where attest
+// says so: on 370 problems of every way, mask and format, of blocks that conform and of faults.
 TEST(BlockScript, AgreesWithTheVerdict) {
   const std::vector<BlockCase> cases = block_cases();
   Scripts scripts;

@@ -36,8 +36,8 @@ Made made(const std::string& line, EmptyRow empty_row = EmptyRow::unspecified, b
   return {std::move(graphs), std::move(call), std::move(contract)};
 }
 
-// The largest difference between what an explicit graph gives and the reference, relative to 1 and to the reference; rows without keys are left out
-// unless the contract says what they are.
+// The largest difference between what an explicit graph gives and the reference, relative to 1 and to the reference;
+// rows without keys are left out unless the contract says what they are.
 double apart(const ops::NamedGraph& one, Made& of, bool empty_rows) {
   const auto out = graph::Program(one.model).run(one.feeds).front();
   const Problem& p = of.call->problem().as<Problem>();
@@ -88,7 +88,7 @@ TEST(Graphs, AreWhatTheCallIs) {
     if (one.call->problem().as<Problem>().dtype == Format::f64) {
       EXPECT_LT(apart(one.graphs[1], one, false), 1e-12) << line;
     }
-    // What is expected of all of them is what the first one gives; the node has the same inputs of q, k and v.
+    // The expected results of all are those of the first; the node has the same inputs of q, k and v.
     const auto packages = report::packaged(std::move(one.graphs));
     EXPECT_EQ(packages.back().expected.front().floats, packages.front().expected.front().floats);
     EXPECT_EQ(packages.back().feeds.at("q").floats, packages.front().feeds.at("q").floats);

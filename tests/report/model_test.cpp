@@ -65,7 +65,7 @@ TEST_F(ModelReport, TellsADefectWithItsPlaceAndItsPictures) {
   const json& finding = record.at("findings")[0];
   EXPECT_EQ(read_record(folder.path() / "campaign"), record);
 
-  // Which samples are wrong: all but the first.
+  // The wrong samples are all but the first.
   const json& output = finding.at("where").at(0);
   EXPECT_GT(output.at("wrong").get<int>(), 0);
   EXPECT_EQ(output.at("wrong"), output.at("wrong_at").size());
@@ -82,7 +82,7 @@ TEST_F(ModelReport, TellsADefectWithItsPlaceAndItsPictures) {
   EXPECT_NE(page.find(finding.at("place").at("tensor").get<std::string>()), std::string::npos);
   const auto predicate = finding.at("when").at("predicate").get<std::string>();
   EXPECT_NE(page.find(escaped(predicate)), std::string::npos) << predicate;
-  // Of both outputs, and of the tensor where it begins.
+  // There is one of both outputs, and of the tensor where it begins.
   EXPECT_EQ(count(page, "class=\"geometry\""), 3u);
   EXPECT_EQ(count(page, "class=\"errors\""), 3u);
   EXPECT_EQ(count(page, "class=\"heat\""), record.at("coverage").at("tables").size());
@@ -179,7 +179,7 @@ TEST_F(ModelReport, KeepsTextText) {
   EXPECT_GE(count(page, "&lt;script&gt;alert(1)"), 14u);
 }
 
-// Of a part with a proven bound scripts and drafts do not say that nothing is proven; tensors of 8 bits have a type.
+// Scripts and drafts for a part with a proven bound do not say that nothing is proven; tensors of 8 bits have a type.
 TEST(ModelExport, SaysWhatIsProvenAndNamesEveryType) {
   graph::test::File f;
   f.inputs = {{"x", graph::Type::f32, {"n"}}};
@@ -198,7 +198,7 @@ TEST(ModelExport, SaysWhatIsProvenAndNamesEveryType) {
   const auto script = [&] { return python_script({entry, exhibit, "m.onnx"}); };
   const auto draft = [&] { return issue_text({entry, exhibit, "m.onnx"}, "Linux"); };
   EXPECT_NE(script().find("'y', TensorProto.UINT8, None"), std::string::npos) << script();
-  EXPECT_EQ(script().find("that interval is proven"), std::string::npos);  // of the whole nothing is
+  EXPECT_EQ(script().find("that interval is proven"), std::string::npos);  // nothing of the whole is proven
   EXPECT_NE(draft().find("(no proof)"), std::string::npos);
   exhibit.name = "segment";
   EXPECT_NE(script().find("that interval is proven"), std::string::npos);
@@ -253,7 +253,7 @@ TEST(ModelExport, AsksTheProviderOfABuild) {
   EXPECT_EQ(count(code, "enable_fallback=0"), 2u);
 }
 
-// What a runtime says of a model stands in every report of a campaign.
+// A runtime's remark on a model stands in every report of a campaign.
 TEST_F(ModelReport, TellsNotes) {
   json record = run("");
   EXPECT_FALSE(record.contains("notes"));

@@ -7,7 +7,7 @@ namespace attest {
 // Ends the test program with 125 (skipped), aloud, where $ATTEST_PYTHON, else python3, cannot import `module`.
 void need_python_with(const std::string& module);
 
-// What the script prints, stderr included, when run in `folder`; a status other than 0 ends the output as "status N".
+// The output of the script, stderr included, when run in `folder`; a status other than 0 ends it as "status N".
 std::string run_python(const std::string& script, const std::filesystem::path& folder);
 
 // A new folder that is removed with the object.

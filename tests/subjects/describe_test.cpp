@@ -186,7 +186,7 @@ TEST(Describe, AnOpThatIsNotTestedYetIsAUsageError) {
             2u);
 }
 
-// ---- layer_norm --------------------------------------------------------------------------------------------------------
+// ---- layer_norm -----------------------------------------------------------------------------------------------------
 
 TEST(Describe, OfItsOnlyOperationNeedsNoName) {
   const SubjectInfo info = read(R"({"ops":["layer_norm"],"dtypes":["f16","f32"],
@@ -207,7 +207,7 @@ TEST(Describe, OfItsOnlyOperationNeedsNoName) {
                              f32 = info.layer_norm->contract(Format::f32, info.name);
   EXPECT_EQ(f16.policy, layer_norm::policy_from_text("f16"));
   EXPECT_EQ(f32.policy, layer_norm::policy_from_text("f32"));
-  EXPECT_FALSE(info.layer_norm->policy_declared);  // of f32 it says nothing
+  EXPECT_FALSE(info.layer_norm->policy_declared);  // it states none for f32
   EXPECT_EQ(f16.arithmetic.variance, layer_norm::Variance::welford);
   EXPECT_EQ(f16.arithmetic.merge_depth, 3);
   EXPECT_EQ(f32.arithmetic.merge_depth, 4);
@@ -273,7 +273,7 @@ TEST(Describe, OneOperationMayBeNamedAlone) {
   EXPECT_TRUE(info.layer_norm->policy_declared);
 }
 
-// ---- mha ---------------------------------------------------------------------------------------------------------------
+// ---- mha ------------------------------------------------------------------------------------------------------------
 
 TEST(Describe, OfABlockHasItsOwnKeys) {
   const SubjectInfo info = read(R"({"ops":["mha"],"dtypes":["f16","f32"],
@@ -291,7 +291,7 @@ TEST(Describe, OfABlockHasItsOwnKeys) {
   EXPECT_EQ(s.strides, Strides::contiguous);
   EXPECT_EQ(s.alignment, 16);
   EXPECT_EQ(s.l.max, 512);
-  EXPECT_FALSE(info.mha->policy_declared);  // of f32 it says nothing
+  EXPECT_FALSE(info.mha->policy_declared);  // it states none for f32
   const mha::Contract &f16 = info.mha->contract(Format::f16, info.name),
                       &f32 = info.mha->contract(Format::f32, info.name);
   EXPECT_EQ(f16.gemm, Format::f16);

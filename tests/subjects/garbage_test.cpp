@@ -1,5 +1,5 @@
-// A plug-in that answers garbage in each field of its table, of a call's result and of its messages: one sentence each, in
-// a host process always, in this one wherever the garbage is no crash.
+// A plug-in that answers garbage in each field of its table, of a call's result and of its messages: one sentence each,
+// in a host process always, in this one wherever the garbage is no crash.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -20,7 +20,7 @@ enum class Where { host, both };  // both: and in this process
 struct Garbage {
   const char* what;  // a mode of plugins/garbage.cpp
   Where where;
-  const char* sentence;  // of the refusal, or of the result; "" if it does no harm
+  const char* sentence;  // in the refusal, or the result; "" if it does no harm
 };
 
 std::string name_of(const ::testing::TestParamInfo<Garbage>& info) {
@@ -46,7 +46,7 @@ void expect_sentence(const std::string& text, const char* wanted) {
   for (const char c : text) EXPECT_TRUE(c >= ' ' && c <= '~') << text;
 }
 
-// ---- before the first call ---------------------------------------------------------------------------------------------
+// ---- before the first call ------------------------------------------------------------------------------------------
 
 class AtStart : public ::testing::TestWithParam<Garbage> {};
 
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Garbage{"open-throws", Where::both, "open refuses: open threw an exception: no licence"}),
     name_of);
 
-// ---- at a call and at the end --------------------------------------------------------------------------------------------
+// ---- at a call and at the end ---------------------------------------------------------------------------------------
 
 class AtACall : public ::testing::TestWithParam<Garbage> {};
 

@@ -1,5 +1,5 @@
-// Both ends of a mailbox in threads of one process, each of which sleeps now and then: no message is lost, none is seen half
-// written, nobody sleeps for ever. The preset `tsan` holds the order of memory.
+// Both ends of a mailbox in threads of one process, each of which sleeps now and then: no message is lost, none is seen
+// half written, nobody sleeps for ever. The preset `tsan` holds the order of memory.
 #include "subjects/mailbox.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The lives of Python subjects: forked from a process that has imported the script, or started anew where that cannot be.
-// Needs a Python with numpy ($ATTEST_PYTHON).
+// The lives of Python subjects: forked from a process that has imported the script, or started anew where that cannot
+// be. Needs a Python with numpy ($ATTEST_PYTHON).
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -56,7 +56,7 @@ void expect_crash(Subject& subject, double scale, const std::string& message) {
   EXPECT_EQ(result.message, message);
 }
 
-// Not counting what only nobody has asked for its status.
+// Whether a process is there; one that has ended and only waits to be asked for its status does not count.
 bool is_there(pid_t process) {
   std::stringstream text;
   text << std::ifstream("/proc/" + std::to_string(process) + "/stat").rdbuf();

@@ -1,4 +1,4 @@
-// What goes wrong in a script with @attest.subject, or in finding one: a result or a sentence, and no accident.
+// Errors in a script with @attest.subject, or in finding one, end as a result or a sentence, and as no accident.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -132,7 +132,7 @@ TEST(Worker, OneThatSaysThatItEndsIsNotBlamedForIt) {
   }
 }
 
-// What happens once, and what is done once for a shape, are no part of the time limit; a second call like the first is.
+// Work that is done once, or once for a shape, is no part of the time limit; a second call like the first is.
 TEST(Worker, WarmUpAndPlansTakeNothingFromTheTimeLimit) {
   const auto second_call = [](const char* mode) {
     const auto subject = factory(mode)->open();
@@ -145,7 +145,8 @@ TEST(Worker, WarmUpAndPlansTakeNothingFromTheTimeLimit) {
   EXPECT_EQ(run(*factory("warms-up-said-not-to")->open()).status, CallStatus::timeout);
 }
 
-// A machine that slept, or a terminal that stopped both: the alarm by which a worker ends that nobody asks rings at once.
+// A machine that slept, or a terminal that stopped both: the alarm by which a worker ends that nobody asks rings at
+// once.
 TEST(Worker, WhatEndsForgottenIsAskedOnceMore) {
   const std::string mark = "worker_test-logs/was-forgotten.mark";
   std::filesystem::create_directories("worker_test-logs");
@@ -168,7 +169,8 @@ TEST(Worker, WaitsLongerWhereItIsToldTo) {
   EXPECT_EQ(run(*subject).status, CallStatus::timeout);
 }
 
-// Of one that says nothing, ten times what loading takes; and once a first call was answered, four times what that took.
+// A subject that states no time has ten times that of loading; and once a first call was answered, four times that of
+// the call.
 TEST(Worker, WarmUpIsJudgedByLoadingUnlessItIsSaid) {
   const std::chrono::milliseconds limit(400);
   const WorkerCommand command{{"python3", fake, "warms-up-unsaid"}, "fake", "worker_test-logs/source.log", {}};

@@ -1,5 +1,5 @@
-// planted_race [race]: an OpenMP loop like the campaign's, in which every thread writes elements of its own and, on demand,
-// one that all share. ThreadSanitizer must report the latter and nothing else.
+// planted_race [race]: an OpenMP loop like the campaign's, in which every thread writes elements of its own and, on
+// demand, one that all share. ThreadSanitizer must report the latter and nothing else.
 #include <cstdio>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// Kernels on the host: the threads of a block are fibres, which give way at each barrier and each exchange within a warp.
-// on_host.py turns launches and shared memory into calls of this.
+// Kernels on the host: the threads of a block are fibres, which give way at each barrier and each exchange within a
+// warp. on_host.py turns launches and shared memory into calls of this.
 #pragma once
 #include <cmath>
 #include <tuple>
@@ -31,7 +31,7 @@ const Where& where();
 void* shared_memory();
 void block_barrier();
 void warp_barrier();
-// What lane `from` of this thread's warp gives; all of its lanes take part.
+// Returns the number of lane `from` of this thread's warp; all of its lanes take part.
 std::uint64_t exchange(std::uint64_t mine, unsigned from);
 std::uint64_t ballot(bool mine);
 

@@ -1,5 +1,5 @@
-// The part of the CUDA runtime that attest/cuda.hpp and the example use, on the host: streams are queues that nothing empties
-// but a synchronisation, so that what is not ordered comes late here as it may on a device.
+// The part of the CUDA runtime that attest/cuda.hpp and the example use, on the host: streams are queues that nothing
+// empties but a synchronisation, so that what is not ordered comes late here as it may on a device.
 #pragma once
 #include <sys/mman.h>
 
@@ -57,7 +57,7 @@ struct Device {
   }
   cudaError_t tell(cudaError_t error) { return error == cudaSuccess ? sticky : last = error; }
   Queue& of(Queue* stream) { return stream == nullptr ? streams.front() : *stream; }
-  // What a kernel does that the device does not survive.
+  // Acts as a kernel whose error the device does not survive.
   void lose(cudaError_t error) { sticky = last = error; }
   void finish(Queue& queue) {
     while (!queue.work.empty()) {
@@ -113,7 +113,7 @@ inline cudaError_t cudaMalloc(void** memory, std::size_t size) {
   host_cuda::Device& device = host_cuda::device();
   if (device.sticky != cudaSuccess) return device.sticky;
   if (device.held + size > device.room) return device.tell(cudaErrorMemoryAllocation);
-  // Of what is larger than any test uses, pages become real as they are touched.
+  // Pages of a block larger than any test uses become real as they are touched.
   *memory = size < host_cuda::huge
                 ? std::aligned_alloc(256, (size + 255) / 256 * 256)
                 : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -22,7 +22,7 @@ struct fragment {
   float element[rows][columns];
 };
 
-// To nearest, ties away from zero, in ten bits.
+// Rounds to nearest, ties away from zero, to ten bits.
 inline float __float_to_tf32(float x) {
   std::uint32_t bits;
   std::memcpy(&bits, &x, sizeof bits);

@@ -1,5 +1,5 @@
-// The law narrow-stage tells each stage of attention that is narrower than promised, at people's sizes, and blames no kernel that keeps
-// its contract, whatever end of it.
+// The law narrow-stage tells each stage of attention that is narrower than promised, at people's sizes, and blames no
+// kernel that keeps its contract, whatever end of it.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -20,7 +20,7 @@ test::AskedNarrowStage ask(Probed& subject, int problems) {
   return test::ask_narrow_stage(*ops::all_ops().front(), subject, problems);
 }
 
-// ---- kernels that do not keep their word ------------------------------------------------------------------------------------
+// ---- kernels that do not keep their word ----------------------------------------------------------------------------
 
 struct Lie {
   Format dtype;
@@ -65,7 +65,7 @@ TEST(AttentionNarrowStage, TellsEachStageAtUsualSizes) {
   }
 }
 
-// ---- kernels that do -----------------------------------------------------------------------------------------------------------
+// ---- kernels that do ------------------------------------------------------------------------------------------------
 
 TEST(AttentionNarrowStage, LeavesEveryBuiltinVariantAlone) {
   for (const kernels::KernelEntry& kernel : kernels::builtin_kernels())
@@ -78,7 +78,8 @@ TEST(AttentionNarrowStage, LeavesEveryBuiltinVariantAlone) {
     }
 }
 
-// Any order, tiles, splits, place of the scale, block of a tensor core, and error of a function that a contract permits.
+// Any order, tiles, splits, place of the scale, block of a tensor core, and error of a function that a contract
+// permits.
 TEST(AttentionNarrowStage, LeavesEmulatedKernelsAtTheirEndsAlone) {
   constexpr std::uint64_t kernels_tried = 60;
   const Format formats[] = {Format::f32, Format::f16, Format::bf16, Format::tf32};

@@ -1,5 +1,5 @@
-// Probes of attention: no kernel that keeps its contract is told as breaking it or as wider than it is; one that computes one
-// stage in a narrower format than it promises is told in that stage's row.
+// Probes of attention: no kernel that keeps its contract is told as breaking it or as wider than it is; one that
+// computes one stage in a narrower format than it promises is told in that stage's row.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,13 +40,13 @@ const std::map<std::string, Stage, std::less<>> stage_of_row{
     {"softmax (sum)", Stage::softmax}, {"weights", Stage::weights}, {"pv", Stage::pv},
     {"partial", Stage::partial},       {"output", Stage::output}};
 
-// What a partial result is held in no kernel that does not split shows.
+// Leaves the format of partial results out: no kernel that does not split shows it.
 void expect_no_wider(std::vector<ProbeRow> rows, const Policy& real, const std::string& what) {
   std::erase_if(rows, [](const ProbeRow& row) { return row.stage == "partial"; });
   test::expect_no_wider(rows, contract_for(real), what);
 }
 
-// ---- kernels that keep their word --------------------------------------------------------------------------------------
+// ---- kernels that keep their word -----------------------------------------------------------------------------------
 
 TEST(AttentionProbe, AgreesWithEveryBuiltinVariant) {
   for (const kernels::KernelEntry& kernel : kernels::builtin_kernels())
@@ -71,7 +71,7 @@ TEST(AttentionProbe, ToldFormatsOfThePlainestKernel) {
     std::set<std::string> open;
     for (const ProbeRow& row : rows)
       if (stage_of_row.contains(row.stage) && !row.at_least) open.insert(row.stage);
-    // What says nothing of a kernel that rounds everything where it promises to: nothing at all may be left so.
+    // The kernel rounds everything where it promises to: no row at all may be left open.
     if (named.name == "f32" || named.name == "f16" || named.name == "f64") {
       EXPECT_TRUE(open.empty()) << named.name << ": " << *open.begin();
     }
@@ -102,7 +102,7 @@ TEST(AttentionProbe, NeverAccusesWhoKeepsItsContract) {
   }
 }
 
-// ---- kernels that do not ----------------------------------------------------------------------------------------------
+// ---- kernels that do not --------------------------------------------------------------------------------------------
 
 struct Lie {
   Format dtype;
@@ -126,7 +126,7 @@ std::vector<Lie> lies() {
   return all;
 }
 
-// Told nowhere, or in another row, and why.
+// The faults that no row tells, or another one, and the reason.
 const std::map<std::string, std::string> undetectable{
     {"f16,partial=tf32", "the bound lets weights, rounded to as many bits, lose as much"},
     {"f16,partial=f16", "likewise"},
@@ -187,7 +187,7 @@ TEST(AttentionProbe, AgreesToNoExpThatIsPoor) {
   }
 }
 
-// What a planted defect does with an option is told in the row of that option.
+// A planted defect in an option is told in the row of that option.
 TEST(AttentionProbe, TellsOtherMeaningsInTheirRows) {
   const std::map<std::string, std::pair<std::string, std::string>> rows_of_faults{
       {"causal-corner", {"causal top left, lq < lk", "bottom right"}},
@@ -223,7 +223,8 @@ TEST(AttentionProbe, TellsOtherMeaningsInTheirRows) {
     }
 }
 
-// A subject that says no policy is held to what it computes in, and one that is narrow to no more than the generous reading.
+// A subject that says no policy is held to what it computes in, and one that is narrow to no more than the generous
+// reading.
 TEST(AttentionProbe, NarrowsTheGenerousReadingByWhatWasSeen) {
   const ops::Probes& probes = *ops::all_ops().front()->probes();
   const auto narrowed = [&](const Policy& real) {

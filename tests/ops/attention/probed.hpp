@@ -42,7 +42,7 @@ inline Answer kernel_answer(const kernels::KernelEntry& kernel, const Contract& 
   return [&kernel, contract](const attest_attention& call) { kernel.run(call, contract); };
 }
 
-// ---- the emulator, which takes inputs and a problem, not a call -------------------------------------------------------
+// ---- the emulator, which takes inputs and a problem, not a call -----------------------------------------------------
 
 inline Tensor copied(const attest_tensor& from) {
   if (from.ndim == 0) return {};

@@ -1,5 +1,5 @@
-// The probes of layer_norm: they agree with every kernel that keeps its contract, and expose each stage that is narrower and each option
-// that means something else.
+// The probes of layer_norm: they agree with every kernel that keeps its contract, and expose each stage that is
+// narrower and each option that means something else.
 #include "core/layer_norm/call.hpp"
 
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ const KernelEntry& builtin(std::string_view name) {
 
 constexpr Format dtypes[] = {Format::f32, Format::f16, Format::bf16};
 
-// ---- kernels that keep their word --------------------------------------------------------------------------------------
+// ---- kernels that keep their word -----------------------------------------------------------------------------------
 
 TEST(LayerNormProbe, AgreesWithEveryBuiltinVariant) {
   for (const KernelEntry& kernel : kernels::layer_norm::builtin_kernels())
@@ -93,7 +93,7 @@ TEST(LayerNormProbe, AgreesWithEveryBuiltinVariant) {
     }
 }
 
-// Of a kernel that rounds everything where it promises to nothing may be left open but what storage hides.
+// The kernel rounds everything where it promises to: nothing may be left open but the formats that storage hides.
 TEST(LayerNormProbe, TellsFormatsOfThePlainestKernel) {
   for (const layer_norm::NamedPolicy& named : layer_norm::named_policies())
     for (const bool rms : {false, true}) {
@@ -119,7 +119,8 @@ TEST(LayerNormProbe, TellsFormatsOfThePlainestKernel) {
     }
 }
 
-// Any order, merges, roots, forms and flushing that a contract permits, each taken to its end, and every stage in any format.
+// Any order, merges, roots, forms and flushing that a contract permits, each taken to its end, and every stage in any
+// format.
 Answer emulated_answer(const Contract& contract, std::uint64_t seed) {
   return [contract, seed](const attest_layer_norm& call) {
     const auto copied = [](const attest_tensor& from) {
@@ -164,9 +165,9 @@ TEST(LayerNormProbe, NeverAccusesWhoKeepsItsContract) {
   }
 }
 
-// ---- kernels that do not ----------------------------------------------------------------------------------------------
+// ---- kernels that do not --------------------------------------------------------------------------------------------
 
-// Told nowhere, and why.
+// The faults that no row tells, and the reason.
 const std::map<std::string, std::string, std::less<>> undetectable{
     {"f16,sum=f16", "x + residual rounded to f32 and then to storage is the same number"},
     {"bf16,sum=bf16", "likewise"},
@@ -192,7 +193,7 @@ TEST(LayerNormProbe, ExposesEachStageThatIsNarrowerThanPromised) {
         }
 }
 
-// What a planted defect does is told in the row that asks for it.
+// A planted defect is told in the row that asks for it.
 TEST(LayerNormProbe, TellsPlantedDefectsInTheirRows) {
   const std::map<std::string, std::pair<std::string, std::string>> rows_of_faults{
       {"ln-variance-cancel", {"variance", ""}},
@@ -213,7 +214,8 @@ TEST(LayerNormProbe, TellsPlantedDefectsInTheirRows) {
       {"ln-residual-twice", {"residual", ""}},
       {"ln-residual-after", {"residual", "added to the result"}},
   };
-  // The next test's; layouts and a second row's residual, which no probe asks; what differs where storage is narrower than f32 alone.
+  // The next test's; layouts and a second row's residual, which no probe asks; what differs where storage is narrower
+  // than f32 alone.
   const std::set<std::string_view> untold{"ln-rsqrt-poor", "ln-strides-ignored", "ln-residual-first-row",
                                           "ln-norm-rounded", "ln-sum-unrounded"};
   for (const KernelEntry& kernel : kernels::layer_norm::fault_kernels()) {
@@ -248,7 +250,7 @@ TEST(LayerNormProbe, AgreesToNoRootThatIsPoor) {
   }
 }
 
-// ---- other meanings ----------------------------------------------------------------------------------------------------
+// ---- other meanings -------------------------------------------------------------------------------------------------
 
 // A plain kernel of which every choice may be another one.
 struct Choices {
@@ -331,7 +333,7 @@ TEST(LayerNormProbe, TellsOtherMeaningsInTheirRows) {
   }
 }
 
-// ---- what was seen, as a contract --------------------------------------------------------------------------------------
+// ---- what was seen, as a contract -----------------------------------------------------------------------------------
 
 TEST(LayerNormProbe, SaysWhatWasSeenAsAContract) {
   const KernelEntry& kernel = builtin("fused-one-pass");
@@ -341,7 +343,8 @@ TEST(LayerNormProbe, SaysWhatWasSeenAsAContract) {
   EXPECT_EQ(seen.arithmetic.variance, Variance::one_pass);
 }
 
-// A subject that says no policy is held to what it computes in, and one that is narrow to no more than the generous reading.
+// A subject that says no policy is held to what it computes in, and one that is narrow to no more than the generous
+// reading.
 TEST(LayerNormProbe, NarrowsTheGenerousReadingByWhatWasSeen) {
   const auto narrowed = [&](const Policy& real, std::string_view kernel_name = "fused") {
     const KernelEntry& kernel = builtin(kernel_name);
@@ -358,11 +361,11 @@ TEST(LayerNormProbe, NarrowsTheGenerousReadingByWhatWasSeen) {
   for (const Stage stage : {Stage::statistics, Stage::normalise, Stage::affine})
     EXPECT_EQ(narrowed(layer_norm::policy_for(Format::f16).set(stage, Format::f16)).policy[stage], Format::f16)
         << name(stage);
-  // What one pass may be off by is no error of a stage that is said to be f32.
+  // The error of one pass is no error of a stage that is said to be f32.
   EXPECT_EQ(narrowed(layer_norm::policy_for(Format::f16), "fused-one-pass").policy[Stage::statistics], Format::f16);
 }
 
-// ---- the law that asks one question of a problem -----------------------------------------------------------------------
+// ---- the law that asks one question of a problem --------------------------------------------------------------------
 
 test::AskedNarrowStage ask(Probed& subject, int problems) {
   return test::ask_narrow_stage(*ops::find_op("layer_norm"), subject, problems);

@@ -1,4 +1,5 @@
-// The law block-layout: blocks that read strides as they are hold, whatever loops they take for them, and one that does not fails.
+// The law block-layout: blocks that read strides as they are hold, whatever loops they take for them, and one that does
+// not fails.
 #include <gtest/gtest.h>
 
 #include <memory>

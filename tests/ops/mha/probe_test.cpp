@@ -1,5 +1,5 @@
-// The probes of blocks: they agree with every block that keeps its contract, and expose each stage that is narrower and each option that
-// means something else.
+// The probes of blocks: they agree with every block that keeps its contract, and expose each stage that is narrower and
+// each option that means something else.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ std::string stage_name(std::size_t stage) {
 
 constexpr Format dtypes[] = {Format::f32, Format::f16, Format::bf16};
 
-// ---- blocks that keep their word ---------------------------------------------------------------------------------------
+// ---- blocks that keep their word ------------------------------------------------------------------------------------
 
 TEST(MhaProbe, AgreesWithEveryBuiltinVariant) {
   for (const BlockEntry& block : kernels::builtin_blocks())
@@ -102,7 +102,7 @@ TEST(MhaProbe, AgreesWithEveryBuiltinVariant) {
         }
         const std::string what = std::string(block.name) + " " + std::string(name(dtype)) + " " + std::to_string(shape);
         Contract real = contract;
-        if (block.name == "unrounded")  // what enters a product is f32 there
+        if (block.name == "unrounded")  // operands of a product are f32 there
           for (const Stage stage : {Stage::operand, Stage::weights}) real.attention.policy.set(stage, Format::f32);
         const std::vector<ProbeRow> rows = stages(subject);
         expect_nothing_broken(rows, what);
@@ -111,7 +111,7 @@ TEST(MhaProbe, AgreesWithEveryBuiltinVariant) {
       }
 }
 
-// Of a block that rounds everything where it promises to, nothing may be left open but what is in the list.
+// The block rounds everything where it promises to: nothing may be left open but the stages in the list.
 TEST(MhaProbe, TellsFormatsOfThePlainestBlock) {
   const BlockEntry& block = builtin("explicit");
   for (const Format dtype : dtypes)
@@ -174,9 +174,9 @@ TEST(MhaProbe, NeverAccusesWhoKeepsItsContract) {
   }
 }
 
-// ---- blocks that do not ------------------------------------------------------------------------------------------------
+// ---- blocks that do not ---------------------------------------------------------------------------------------------
 
-// Told nowhere, and why.
+// The faults that no row tells, and the reason.
 const std::map<std::string, std::string, std::less<>> undetectable{};
 
 TEST(MhaProbe, ExposesEachStageThatIsNarrowerThanPromised) {
@@ -221,8 +221,8 @@ TEST(MhaProbe, TellsPlantedDefectsInTheirRows) {
       {"mha-heads-bf16", {"output", "bf16"}},
       {"mha-batch-path", {"softmax (exp)", ""}},
   };
-  // Layouts, other samples, and heads and a w_out of which more than one column is not 0: no probe asks for them. A product stored twice
-  // differs where storage is narrower than f32 alone.
+  // Layouts, other samples, and heads and a w_out of which more than one column is not 0: no probe asks for them. A
+  // product stored twice differs where storage is narrower than f32 alone.
   const std::set<std::string_view> untold{"mha-layout-misread", "mha-batch-leak", "mha-out-transposed",
                                           "mha-heads-interleaved", "mha-bias-separate"};
   for (const BlockEntry& block : kernels::fault_blocks()) {
@@ -237,9 +237,9 @@ TEST(MhaProbe, TellsPlantedDefectsInTheirRows) {
   }
 }
 
-// ---- other meanings ----------------------------------------------------------------------------------------------------
+// ---- other meanings -------------------------------------------------------------------------------------------------
 
-// What a call becomes before the right block answers it.
+// Each case changes a call before the right block answers it.
 TEST(MhaProbe, TellsOtherMeaningsInTheirRows) {
   struct Case {
     std::function<void(mha::Call&)> change;
@@ -288,7 +288,8 @@ TEST(MhaProbe, HoldsStagesThatAreGiven) {
       "given heads", "outside its bound", Standing::contradicts, "softmax");
 }
 
-// A subject that says no policy is held to what it computes in, and one that is narrow to no more than the generous reading.
+// A subject that says no policy is held to what it computes in, and one that is narrow to no more than the generous
+// reading.
 TEST(MhaProbe, NarrowsTheGenerousReadingByWhatWasSeen) {
   const auto narrowed = [&](const Policy& real) {
     const BlockEntry& block = builtin("explicit");
@@ -307,7 +308,7 @@ TEST(MhaProbe, NarrowsTheGenerousReadingByWhatWasSeen) {
   EXPECT_EQ(narrowed(with_stage(policy_of(Format::f16), stage_count, Format::f16)).gemm, Format::f16);
 }
 
-// ---- the law that asks one question of a problem -----------------------------------------------------------------------
+// ---- the law that asks one question of a problem --------------------------------------------------------------------
 
 test::AskedNarrowStage ask(Probed& subject, int problems) {
   return test::ask_narrow_stage(*ops::find_op("mha"), subject, problems);

@@ -1,5 +1,5 @@
-// A call of a block and what it gave, as explain reads it: conforming blocks are inside, and what another call would have given fits
-// that other call alone.
+// A call of a block and what it gave, as explain reads it: conforming blocks are inside, and what another call would
+// have given fits that other call alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using attest::mha::Inputs;
 using Own = attest::mha::Problem;
 
-// What a block gives for `asked` where `told` is what it was asked.
+// A block's answer to `asked`, read as the answer to `told`.
 struct Answered {
   Answered(const std::string& subject, const Inputs& told, const Inputs& asked)
       : factory(builtin_subject(subject, {})), out(make_out(told.problem)) {

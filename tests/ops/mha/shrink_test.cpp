@@ -1,4 +1,5 @@
-// How problems of mha shrink: what is cut stays a problem that the subject takes, and keeps the numbers of the witness.
+// Tests how problems of mha shrink: a smaller problem is one that the subject takes, and keeps the numbers of the
+// witness.
 #include <gtest/gtest.h>
 
 #include "core/mha/inputs.hpp"

@@ -1,5 +1,5 @@
-// An operation that is added by its folder and one line of a list goes through everything: drawn, judged, shrunk, told, stored, replayed,
-// exported. No room above ops/ is compiled for it.
+// An operation that is added by its folder and one line of a list goes through everything: drawn, judged, shrunk, told,
+// stored, replayed, exported. No room above ops/ is compiled for it.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -30,7 +30,7 @@ int echo(void*, const attest_attention* call, char*, std::size_t) {
   return ATTEST_DONE;
 }
 
-// What the call says, as numbers in the first elements of out (d >= 8).
+// Writes the facts of the call, as numbers, into the first elements of out (d >= 8).
 int facts(void*, const attest_attention* call, char*, std::size_t) {
   const double said[] = {call->scale,
                          call->softcap,

@@ -17,7 +17,7 @@ std::string mode() {
   return name == nullptr ? "" : name;
 }
 
-// What lies at no address of any process.
+// A pointer to no address of any process.
 template <class Pointer>
 Pointer wild() {
   return reinterpret_cast<Pointer>(std::uintptr_t{0x10});
