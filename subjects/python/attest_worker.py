@@ -1,6 +1,6 @@
 """Starts the worker. attest holds this program itself, and hands it to `python -c FOLDER SUMS TARGET`: the folder of the package attest, and what
 its modules were as attest was built, a line each, `sha256 attest/NAME.py`. A module that has become another one is not run, nor is
-what else lies there: a subject may have written it. What was compiled before is neither read nor kept.
+another file there: a subject may have written it. Compiled modules are neither read nor kept.
 """
 import sys
 

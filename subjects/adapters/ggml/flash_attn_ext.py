@@ -17,7 +17,7 @@ def pointer(name, *arguments):
     return ctypes.c_void_p(function(*arguments))
 
 
-def bits(array):  # of bfloat16 numbers that are float32 in NumPy; rounds what is none to nearest, ties to even
+def bits(array):  # bfloat16 numbers, which are float32 in NumPy; another number is rounded to nearest, ties to even
     word = array.astype(np.float32).view(np.uint32)
     return ((word + 0x7fff + (word >> 16 & 1)) >> 16).astype(np.uint16)
 
@@ -38,7 +38,7 @@ opened = np.broadcast_to((j < length) & ((j <= diagonal) | (not asked["causal"])
                          & ((right < 0) | (j - diagonal <= right)), (q.shape[0], q.shape[1], q.shape[2], k.shape[2]))
 opened = opened & keep if asked["keep"] else opened
 added = np.where(opened, bias if asked["bias"] else 0, -np.inf)
-shape = (q.shape[0], q.shape[2], q.shape[1], v.shape[3])  # of the result
+shape = (q.shape[0], q.shape[2], q.shape[1], v.shape[3])  # the result's shape
 form = asked["form"]
 context = pointer("ggml_init", Room(4 * (q.size + k.size + v.size + added.size + int(np.prod(shape))) + (1 << 20), None, False))
 wanted = asked["bias"] or asked["keep"] or asked["kv_lengths"] or asked["causal"] or left >= 0 or right >= 0

@@ -1,7 +1,7 @@
 """The Python side of attest: declare a kernel under test with @attest.subject, a runtime of models with @attest.runtime, and hold one
 against its contract in a test with attest.check().
 
-What is named here is imported when it is asked for: pytest, which finds a plug-in in this package, starts no slower for it.
+The names here are imported when they are asked for: pytest, which finds a plug-in in this package, starts no slower for it.
 """
 import importlib
 from typing import TYPE_CHECKING

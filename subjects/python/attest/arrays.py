@@ -1,4 +1,4 @@
-"""How a call's views become the arrays a kernel works on, and back: no copy, no conversion."""
+"""Turns a call's views into the arrays a kernel works on, and back: no copy, no conversion."""
 import numpy as np
 
 from .protocol import Unsupported
@@ -7,16 +7,16 @@ from .protocol import Unsupported
 class HostArrays:
     """Arrays in the call's own memory: a call needs no place of its own."""
 
-    capability = None  # of a device of NVIDIA's
+    capability = None  # a device of NVIDIA's has one
 
     def prepare(self):
-        """What a life does before its first call."""
+        """Prepares a life before its first call."""
 
     def begin(self, _call):
         return self
 
     def target(self, view, _dtype):
-        """Where a result of that view goes."""
+        """The memory that a result of that view goes to."""
         return view
 
     def run(self, function, *arguments, **options):

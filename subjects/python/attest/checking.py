@@ -64,7 +64,7 @@ def check(subject: Callable[..., Any] | str | os.PathLike[str], *, cases: int | 
 
 
 def target(subject: Callable[..., Any] | str | os.PathLike[str]) -> str:
-    """What the command line calls it. Raises ValueError for a function that no other process could import."""
+    """The subject's name on the command line. Raises ValueError for a function that no other process could import."""
     if isinstance(subject, (str, os.PathLike)):
         return os.fspath(subject)
     name = next((one.name for one in REGISTRY if one.function is subject), None)
@@ -77,6 +77,6 @@ def target(subject: Callable[..., Any] | str | os.PathLike[str]) -> str:
 
 
 def reason(err: str) -> str:
-    """What `attest:` says last, without its progress lines."""
+    """The last words of `attest:`, without its progress lines."""
     _, found, text = ("\n" + err).rpartition("\nattest: ")
     return text.strip() if found else err.strip()

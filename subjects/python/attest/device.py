@@ -18,7 +18,7 @@ _memcmp = ctypes.CDLL(None).memcmp
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
-# By compute capability, the generation whose block products docs/bounds.md knows: the name that a contract's `mma` takes.
+# The generation of each compute capability, whose block products docs/bounds.md knows: the name that a contract's `mma` takes.
 GENERATIONS = {(7, 0): "volta", (7, 2): "volta", (7, 5): "turing", (8, 0): "ampere", (8, 6): "ampere", (8, 7): "ampere",
                (8, 9): "ada", (9, 0): "hopper", (10, 0): "blackwell", (10, 3): "blackwell", (12, 0): "blackwell",
                (12, 1): "blackwell"}
@@ -52,14 +52,14 @@ class DeviceArrays(TorchArrays):
         # Streams and events are those of torch.cuda, torch.xpu, ...; the host, which tests take for a device, has none.
         self.module = None if self.device.type == "cpu" else getattr(torch, self.device.type)
         self.events = None
-        # What the device is: its name, and for CUDA its compute capability, such as [9, 0].
+        # The device's name, and for CUDA its compute capability, such as [9, 0].
         self.model, self.capability = ("", None) if self.module is None else model_of(name)
         self.types = {short: kind for kind, short in self.names.items()} | {"bool": torch.bool, "i32": torch.int32}
         self.room = None
 
     def prepare(self):
-        """Opens the device, which takes longer than the rest of a life's beginning. What goes wrong there will in the first call,
-        which has somebody to tell."""
+        """Opens the device, which takes longer than the rest of a life's beginning. An error there will come again in the first
+        call, which has somebody to tell."""
         try:
             self.room_for(LEAST_ROOM).memory.zero_().cpu()
         except RuntimeError:
@@ -182,8 +182,9 @@ class MovedCall:
         return self.guarded(lambda: self.bring_back(results))
 
     def bring_back(self, results):
-        """What the caller's stream sees, and, once all streams are done, what there is: the same, if the one waits for them. Processes
-        take turns on a device to compute, and not to copy: so what can come as it is is not brought into its place there."""
+        """The results that the caller's stream sees, and, once all streams are done, the final ones: the same, if the one waits for them.
+        Processes take turns on a device to compute, and not to copy: so a result that can come as it is is not brought into its place
+        there."""
         module, room = self.arrays.module, self.room
         parts, end, whole, moved = [(self.memory, 0)], self.size, [], []  # parts: (bytes there, their place on a page)
         for result, (view, dtype) in results:
@@ -211,7 +212,7 @@ class MovedCall:
         return elapsed
 
     def guarded(self, step):
-        """What a step gives. Raises Broken for an error that leaves the device unusable to this process."""
+        """The result of a step. Raises Broken for an error that leaves the device unusable to this process."""
         try:
             return step()
         except RuntimeError as error:

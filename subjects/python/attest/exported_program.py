@@ -30,7 +30,7 @@ def exported(program, out):
 
 
 def lengths_of(program, graph):
-    """By the names of the graph's open axes, whose inputs are in the order of the program's."""
+    """The lengths by the names of the graph's open axes, whose inputs are in the order of the program's."""
     given = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     lengths = {}
     for stated, name in zip(graph.graph.input, program.graph_signature.user_inputs):
@@ -47,7 +47,7 @@ def lengths_of(program, graph):
 
 def main():
     answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what torch prints
+    os.dup2(2, 1)  # the output of torch goes to stderr
     program, out = sys.argv[2:4]
     try:
         said = exported(program, out)

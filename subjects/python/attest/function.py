@@ -9,7 +9,7 @@ from .function_mha import MhaFunction
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-REGISTRY: list[Any] = []  # what the decorator has seen, in order
+REGISTRY: list[Any] = []  # the functions that the decorator has seen, in order
 
 KINDS = {kind.op: kind for kind in (AttentionFunction, LayerNormFunction, MhaFunction)}
 
@@ -31,7 +31,7 @@ def subject(function: Any = None, *, op: str = "attention", name: str | None = N
     out, or (out, lse) if it takes `lse` and is asked for it. With op="layer_norm" it takes x, epsilon and any of that
     operation's, and returns out, or (out, sum_out). With op="mha" it takes x, w_q, w_k, w_v, w_out, heads and any of an attention
     block's, and returns out, or (out, stages) if it takes `stages` and is asked for them. Arrays are numpy's, or torch's if the first is annotated with a
-    torch type. What it has no parameter for is never asked. `supports` adds to what the signature says; `contract` is
+    torch type. An option that it has no parameter for is never asked. `supports` adds to what the signature says; `contract` is
     what the kernel promises, and `documents` where it says so. All three are the objects of docs/plugin.md. `device`, by
     torch's names ("cuda", "cuda:1", "xpu"): the function gets torch tensors there. fork=False: what is imported here does
     not survive a fork, and each process imports it anew. plan_ms, warm_up_ms: milliseconds that it spends on a plan or on

@@ -5,7 +5,7 @@ from .device import with_mma
 from .function_base import Function
 from .protocol import Unsupported
 
-LSE = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}  # what a log-sum-exp is stored in
+LSE = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}  # the types of a log-sum-exp
 
 
 class AttentionFunction(Function):
@@ -50,7 +50,7 @@ class AttentionFunction(Function):
     def tensor_types(self, call):
         return {"q": call.dtype, "k": call.dtype, "v": call.dtype, "bias": call.bias_dtype, "keep": "bool", "kv_lengths": "i32"}
 
-    # What each option is given as: None stands for an absent tensor and an unbounded window. `place`: where tensors are to be.
+    # The argument for each option: None stands for an absent tensor and an unbounded window. `place`: where tensors are to be.
     def get_scale(self, call, _place): return call.scale
     def get_causal(self, call, _place): return call.causal
     def get_align(self, call, _place): return ("top_left", "bottom_right")[call.align]

@@ -1,4 +1,4 @@
-"""What Python functions of any operation have in common as subjects: `supports` is read off the signature."""
+"""Python functions of any operation as subjects: `supports` is read off the signature."""
 import difflib
 import inspect
 

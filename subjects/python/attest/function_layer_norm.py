@@ -29,7 +29,7 @@ class LayerNormFunction(Function):
     def tensor_types(self, call):
         return {"x": call.dtype, "residual": call.dtype, "gamma": call.param_dtype, "beta": call.param_dtype}
 
-    # What each option is given as: None stands for an absent tensor. `place`: where tensors are to be.
+    # The argument for each option: None stands for an absent tensor. `place`: where tensors are to be.
     def get_epsilon(self, call, _place): return call.epsilon
     def get_rms(self, call, _place): return call.rms
     def get_sum_out(self, call, _place): return call.sum_out is not None

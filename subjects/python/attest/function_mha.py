@@ -67,7 +67,7 @@ class MhaFunction(Function):
     def tensor_types(self, call):
         return {**{name: call.dtype for name in MhaCall.INPUTS}, "keep": "bool", "kv_lengths": "i32"}
 
-    # What each option is given as: None stands for an absent tensor. `place`: where tensors are to be.
+    # The argument for each option: None stands for an absent tensor. `place`: where tensors are to be.
     def get_heads(self, call, _place): return call.heads
     def get_kv_heads(self, call, _place): return call.kv_heads
     def get_head_dim(self, call, _place): return call.head_dim

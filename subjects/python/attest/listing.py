@@ -36,5 +36,5 @@ def line(subject):
 
 if __name__ == "__main__":
     answer = os.dup(1)
-    os.dup2(2, 1)  # what the script prints is no answer
+    os.dup2(2, 1)  # the script's own output is no answer
     os.write(answer, json.dumps(listed(sys.argv[1])).encode())

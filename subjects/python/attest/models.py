@@ -11,9 +11,9 @@ from .protocol import MODEL_NUMPY, Unsupported
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-LAYOUTS = ("odd_base", "padded_rows", "every_other", "column_major")  # of inputs, besides packed ones
+LAYOUTS = ("odd_base", "padded_rows", "every_other", "column_major")  # layouts of inputs, besides packed ones
 
-REGISTRY: list[Any] = []  # what the decorator has seen, in order
+REGISTRY: list[Any] = []  # the functions that the decorator has seen, in order
 
 
 @overload
@@ -30,7 +30,7 @@ def runtime(function: Any = None, *, name: str | None = None, version: str = "",
     the model and returns a function of `feeds` (a dict: numpy arrays by the names of inputs; bfloat16 as uint16) and `names` (a
     list of outputs), which returns their arrays in that order. Arrays are packed in C order, unless `layouts` says that others are taken, too:
     "odd_base", "padded_rows", "every_other", "column_major", or LAYOUTS for all of them. It may raise attest.Unsupported from either, and attest.Refused.
-    What is returned may have an attribute `note`: one sentence that is told beside the results, as on which parts of a graph
+    The returned function may have an attribute `note`: one sentence that is told beside the results, as on which parts of a graph
     another than the one that was asked for has computed.
 
     `accepts` is asked of each build that --on names, and says whether that is one, of `builds` or not: options that there are too many of

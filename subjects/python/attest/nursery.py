@@ -62,9 +62,9 @@ def survives_a_fork():
 def fork():
     sys.stdout.flush()
     sys.stderr.flush()
-    _libc.fflush(None)  # what is left in a buffer would be written twice
+    _libc.fflush(None)  # a buffer's rest would be written twice
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads that end before it, as above
+        warnings.simplefilter("ignore")  # threads end before it, as above
         return os.fork()
 
 

@@ -1,4 +1,4 @@
-"""Where the program `attest` is that belongs to this module, and how Python asks it."""
+"""Finds the program `attest` that belongs to this module, and asks it."""
 from __future__ import annotations
 
 import json
@@ -25,7 +25,7 @@ def find() -> str:
     named = os.environ.get("ATTEST_PROGRAM")
     if named:
         return named
-    # Of a wheel; and of `cmake --install`, where this is PREFIX/share/attest/python/attest.
+    # The paths of a wheel; and of `cmake --install`, where this is PREFIX/share/attest/python/attest.
     for path in (HERE / "_installed" / "bin" / "attest", HERE.parents[3] / "bin" / "attest"):
         if os.access(path, os.X_OK) and path.is_file():
             return str(path)
@@ -37,7 +37,7 @@ def find() -> str:
 
 
 def environment() -> dict[str, str]:
-    """What a subject's process needs to import what this one can."""
+    """The environment in which a subject's process can import the modules that this one can."""
     path = [os.path.abspath(entry or os.curdir) for entry in sys.path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(path))}
 

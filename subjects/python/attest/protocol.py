@@ -12,7 +12,7 @@ NUMPY = {
     "f64": np.dtype(np.float64), "i32": np.dtype(np.int32), "bool": np.dtype(np.bool_),
 }
 
-MODEL_NUMPY = {**NUMPY, "i64": np.dtype(np.int64), "u8": np.dtype(np.uint8), "i8": np.dtype(np.int8)}  # of models' tensors
+MODEL_NUMPY = {**NUMPY, "i64": np.dtype(np.int64), "u8": np.dtype(np.uint8), "i8": np.dtype(np.int8)}  # the types of models' tensors
 
 
 class Unsupported(Exception):
@@ -149,7 +149,7 @@ class MhaCall:
         self.scale = float(message["scale"])
 
 
-# Of a call of any operation.
+# The tensors of a call of any operation.
 TENSORS = ("q", "k", "v", "bias", "keep", "kv_lengths", "lse", "x", "residual", "gamma", "beta", "sum_out", "memory", "w_q", "w_k",
            "w_v", "w_out", "b_q", "b_k", "b_v", "b_out", "heads_out", "out")
 CALLS = {kind.op: kind for kind in (Call, LayerNormCall, MhaCall)}  # by the operation

@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("attest"):
         return
     seed = config.getoption("attest_seed")
-    workerinput = getattr(config, "workerinput", None)  # of pytest-xdist: what the process that asked it has chosen
+    workerinput = getattr(config, "workerinput", None)  # set by pytest-xdist: the choices of the process that asked it
     if workerinput is not None:
         seed = workerinput["attest_seed"]
     elif seed == "random":
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Of pytest-xdist: one seed for all workers."""
+    """Gives all workers of pytest-xdist one seed."""
     if SEED in node.config.stash:
         node.workerinput["attest_seed"] = node.config.stash[SEED]
 

@@ -20,7 +20,7 @@ from . import function, mailbox, models, nursery
 from .protocol import CALLS, VERSION, Arena, Broken, Refused, Unsupported
 
 LONGEST_TRACEBACK = 1 << 16
-LONGEST_MESSAGE = 1 << 14  # of what a kernel or a runtime says of a call: whole, but for a flood
+LONGEST_MESSAGE = 1 << 14  # a kernel's or a runtime's message on a call stays whole, but for a flood
 ORPHAN_GRACE = 5.0  # seconds past the caller's own limit after which a forgotten worker ends itself
 
 # Adapters that a message names, which is cut where it is too long.
@@ -69,7 +69,7 @@ def load_script(path, name=""):
 
 
 def load_runtime(name, asked=()):
-    """Of a script or by the name of a shipped one. `asked`: builds that will be asked for, as far as that is known."""
+    """Loads the runtime of a script, or a shipped one by its name. `asked`: builds that will be asked for, as far as that is known."""
     models.REGISTRY.clear()
     try:
         if name.endswith(".py"):
@@ -114,7 +114,7 @@ def import_script(path):
         sys.modules[module_name] = module
         spec.loader.exec_module(module)
         return module
-    except Unsupported as error:  # what the script needs is not there
+    except Unsupported as error:  # the script needs a module that is not there
         raise LoadError(f"{path} cannot be asked here: {ascii_line(str(error))}", unsupported=True) from None
     except BaseException as error:  # the script may do anything, sys.exit() included
         traceback.print_exc()
@@ -224,7 +224,7 @@ class Watchdog:
         self.until = 0.0
 
     def watch(self, limit):
-        """From now on for `limit` seconds, and ORPHAN_GRACE."""
+        """Watches from now on for `limit` seconds, and ORPHAN_GRACE."""
         now, limit = time.monotonic(), limit + ORPHAN_GRACE
         if self.until < now + limit:
             signal.setitimer(signal.ITIMER_REAL, limit + self.SLACK)
@@ -359,7 +359,7 @@ class Server:
         status, said, elapsed = result
         self.say({"message": "run", "id": trip, "call": index, "status": status, "ns": elapsed, **(said or {})})
         if said and said.get("ends"):
-            os._exit(1)  # what a broken device's libraries do at exit is nobody's business
+            os._exit(1)  # libraries of a broken device run no exit code
 
 
 def main():

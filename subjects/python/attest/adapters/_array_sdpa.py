@@ -1,4 +1,4 @@
-"""What the adapters of jax, keras, paddle and mlx share: a function that is handed arrays, in place of views of the arena.
+"""The base of the adapters of jax, keras, paddle and mlx: a function that is handed arrays, in place of views of the arena.
 
 Their tensors are made from NumPy arrays and have no strides to say, so a view is packed where the library packs it.
 """
@@ -21,7 +21,7 @@ class Asked(NamedTuple):
 
     arguments: dict  # name -> Argument
     options: dict  # name -> a number, a tuple, a word
-    layout: str  # of the output
+    layout: str  # the output's
 
 
 class ArraySdpa(Formed):
@@ -63,7 +63,7 @@ class ArraySdpa(Formed):
             raise Refused(f"{self.library}: {type(error).__name__}: {self.reason(lines)}") from error
 
     def reason(self, lines):
-        """Which of the lines of an error tells what is refused."""
+        """The line of an error that tells what is refused."""
         return lines[0] if lines else "no reason given"
 
     def leave(self, out, output, layout, dtype):

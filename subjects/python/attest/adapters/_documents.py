@@ -1,4 +1,4 @@
-"""How describe's `documents` (docs/plugin.md) name the document of a sentence.
+"""Describe's `documents` (docs/plugin.md), each sentence with the name of its document.
 
 DOCUMENTS of an adapter has (document, sentence), or a list of such, by what they are about. A document has the name by which
 tests/python/refusal_documents.py finds it; a test looks every sentence up there.

@@ -28,7 +28,7 @@ _POLICY = {
 
 
 class OnCuda:
-    """What a subclass of Jax promises there."""
+    """The promises of a subclass of Jax there."""
 
     adapter = "jax-cuda"
     times = {"plan_ms": 1500, "warm_up_ms": 5000}

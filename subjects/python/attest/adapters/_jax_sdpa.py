@@ -2,7 +2,7 @@
 
 Document: the function's docstring in jax 0.10.2, the text of
 https://docs.jax.dev/en/latest/_autosummary/jax.nn.dot_product_attention.html. DOCUMENTS and REFUSED have the sentences relied on.
-How they are read:
+They are read as follows:
 - masks and bias: they have length 1 or full length along each of their axes, and any of four types is a bias;
 - is_causal: which diagonal that is where T is not S is not said: the flag is asked where the problem has it at the top left, a
   mask elsewhere;

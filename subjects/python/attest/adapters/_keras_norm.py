@@ -2,7 +2,7 @@
 layer_normalization and rms_normalization.
 
 Documents: their docstrings in keras 3.15.1, the text of https://keras.io/api/layers/normalization_layers/ and
-https://keras.io/api/ops/nn/, one for all backends. DOCUMENTS has the sentences relied on. How they are read:
+https://keras.io/api/ops/nn/, one for all backends. DOCUMENTS has the sentences relied on. They are read as follows:
 - LayerNormalization: the equations of its docstring, biased variance, epsilon "added to variance"; they do not say how the
   variance is summed. The bound is that of the way each backend goes, which the source says: moments() of NumPy "is computed
   using $Var = E[|x|^2] - |E[x]|^2$, It is faster but less numerically stable", in one pass (keras-numpy-2 of
@@ -49,7 +49,7 @@ _OF_RMS = {
     "epsilon": [(_RMS, "A small number to add to avoid division by zero.")],
 }
 
-_KEPT_CALLS = 512  # of compiled operations, one for each shape
+_KEPT_CALLS = 512  # compiled operations, one for each shape
 _XLA = {"rsqrt_ulp": 4, "flush_to_zero": True}
 _TORCH = {"flush_to_zero": {"bf16": True}}
 _WELFORD = {"variance": "welford", "merge": "delta", "merge_depth": 64, "form": "scale_bias"}  # as in _torch_layer_norm

@@ -1,7 +1,7 @@
 """keras.ops.dot_product_attention by its public face.
 
 Document: the function's docstring in keras 3.15.1, the text of https://keras.io/api/ops/nn/#dot_product_attention-function, one
-for all backends. DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+for all backends. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
 - masks and bias are of any rank, and have length 1 along any of their axes;
 - is_causal: which diagonal that is where T is not S is not said: the flag is asked where the problem has it at the top left, a
   mask elsewhere.

@@ -54,7 +54,7 @@ def diagonal_as_keep(call, causal=True, window=True):
 
 
 def keep_of(call, keep=None, lengths=True, causal=True, window=True):
-    """What lets keys take part, as one bool array, or None: `keep` and those of the others that are not said in another way."""
+    """The mask of the keys that take part, as one bool array, or None: `keep` and those of the others that are not said in another way."""
     parts = [] if keep is None else [keep]
     if lengths and call.kv_lengths is not None:
         parts.append(lengths_as_keep(call.kv_lengths, call.k.shape[2]))

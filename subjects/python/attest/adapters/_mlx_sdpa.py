@@ -2,12 +2,12 @@
 
 Document: the function's docstring in mlx 0.32.4, the text of
 https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.fast.scaled_dot_product_attention.html. DOCUMENTS and
-REFUSED have the sentences relied on. How they are read:
+REFUSED have the sentences relied on. They are read as follows:
 - precision: softmax is in float32 for float64, too. Nothing is said on the other steps;
 - scale is not optional;
 - masks: a float32 mask may have half of the bits of nothing but itself, so a float16 or bfloat16 mask goes beside float32 and
-  float64, any beside float64. Which value of a boolean mask lets a key take part is not said; attest asks for True, as all others
-  have it.
+  float64, any beside float64. No document says which value of a boolean mask lets a key take part; attest asks for True, as all
+  others have it.
 sinks is left at its default, and force_fused, which is for another device. Nothing is said on empty rows, NaN, determinism,
 batches: nothing is claimed.
 """

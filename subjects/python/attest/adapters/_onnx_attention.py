@@ -109,7 +109,7 @@ class Attention(Operator):
         "layout": ["4d", "3d"],  # (B, H, L, D) or (B, L, H*D)
         **SESSIONS,
         "mask": ["lowest", "broadcast", "full", drawn("1d", _alone(8)), drawn("0d", _alone(0)), "short"],  # see shaped()
-        "mask_type": ["bool", "float"],  # of a keep mask alone
+        "mask_type": ["bool", "float"],  # the type of a keep mask alone
         "past": ["needed", drawn("half", MOVED), drawn("empty", UNMOVED)],  # never all keys: "KV sequence length must be greater than 0"
         "present": ["needed", "asked"],  # whether present_key and present_value are outputs without a past, too
         "scale": ["as_called", "explicit"],
@@ -207,7 +207,7 @@ def shaped(mask, form, keys_alone, scores):
     """A mask of four dimensions, of length 1 where it is broadcast, in the shape that the form names.
 
     lowest:    of the lowest rank that can say it. The dimension of the queries has length 1 in a mask that varies along the keys
-               alone, which goes in as (1, Lk); else it is written out. What decides is the strides, so that one sample's mask has
+               alone, which goes in as (1, Lk); else it is written out. The strides decide, so that one sample's mask has
                the form it has in its batch.
     broadcast: the same, and the queries' dimension has length 1 wherever it may.
     full:      all four dimensions written out.

@@ -1,4 +1,4 @@
-"""What the operators of ONNX and of ONNX Runtime need of a call: checks, attributes, layouts."""
+"""Calls as the operators of ONNX and of ONNX Runtime need them: checks, attributes, layouts."""
 
 import numpy as np
 
@@ -16,17 +16,17 @@ DEFAULT_THREADS = 2  # where the caller leaves it open: the smallest number that
 SESSIONS = {
     "build": ["dynamic", "static"],  # static: shapes pinned in the model, a session per shape
     "constants": ["none", "mask", "kv"],  # part of the model instead of inputs
-    "optimisation": ["all", "none"],  # of the session
+    "optimisation": ["all", "none"],  # the session's
 }
 
 
 def session(said, **named):
-    """What those forms make of a graph whose inputs are known by these names."""
+    """The effect of those forms on a graph whose inputs are known by these names."""
     constants = {"none": (), **named}[said["constants"]]
     return {"static": said["build"] == "static", "constants": constants, "optimisation": said["optimisation"]}
 
 
-# What each Unsupported below rests on: (document, sentence), as tests/python/refusal_documents.py finds it.
+# The grounds of each Unsupported below: (document, sentence), as tests/python/refusal_documents.py finds it.
 _ATTRIBUTES = [
     ("attributes of ai.onnx Attention-24", "[is_causal INT, kv_num_heads INT, q_num_heads INT, qk_matmul_output_mode INT, "
                                            "scale FLOAT, softcap FLOAT, softmax_precision INT]"),
@@ -132,7 +132,7 @@ def heads_outside(array, shape):
     return array if array.ndim == 4 else array.reshape(b, length, h, dv).transpose(0, 2, 1, 3)
 
 
-UNUSED = 1.0  # what lies in a buffer where no token is
+UNUSED = 1.0  # the number in a buffer where no token is
 PASTS = ("needed", "half", "empty")
 # Problems that a past can say, the same for all samples; one of no tokens.
 BEHIND = "lk>=lq && (lengths==none || lengths==full)"
@@ -140,7 +140,7 @@ MOVED, UNMOVED = f"(!causal || align==bottom_right && {BEHIND})", f"(!causal || 
 
 
 def past_length(call, wanted):
-    """How many keys go in as past, or None for a node without a past.
+    """The number of keys that go in as past, or None for a node without a past.
 
     A past of P keys puts query i at key P + i, for every sample alike: the way to say a bottom-right diagonal with
     more keys than queries. `wanted`, where no diagonal decides: no past, half of the keys, none of them, "all", or, "shared", all

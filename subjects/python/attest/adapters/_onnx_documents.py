@@ -4,7 +4,7 @@ DOCUMENTS of an adapter has (document, sentence), or a list of such, by what the
 tests/python/refusal_documents.py finds it; a test looks every sentence up there.
 """
 
-# What the schemas of several contrib operators say in the same words.
+# Sentences that the schemas of several contrib operators have in the same words.
 CUSTOM_SCALE = "Custom scale will be used if specified. Default value is 1/sqrt(head_size)"
 FILTER_VALUE = "The value to be filled in the attention mask. Default value is -10000.0f"
 ATTENTION_BIAS = "additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)"
@@ -12,7 +12,7 @@ UNIDIRECTIONAL = "Whether every token can only attend to previous tokens. Defaul
 PROJECTION_BIAS = "Bias tensor with shape (hidden_size + hidden_size + v_hidden_size)"
 SHARED_BUFFER = "When past_present_share_buffer is used, it is required to specify past_sequence_length (could be 0)."
 
-# How the name of a document begins, and how its title does, with the version in which its sentences were read.
+# The beginning of a document's name, and that of its title, with the version in which its sentences were read.
 _TITLES = {
     "schema of ai.onnx ": "ONNX 1.23, ",
     "schema of com.microsoft ": "onnxruntime 1.31, com.microsoft.",

@@ -35,7 +35,7 @@ class Graph:
 
     steps: list
     opset: int
-    inputs: list  # of (name, array or None); None leaves an optional input out
+    inputs: list  # pairs (name, array or None); None leaves an optional input out
     outputs: list  # names, "" for one that is left out; only the first is fetched
     threads: int  # intra-operator threads, >= 1
     static: bool = False  # the array shapes are pinned in the model
@@ -67,7 +67,7 @@ class Graph:
         return self.given()[0][1].ndim == 4
 
     def key(self):
-        """What two calls have in common that run on one model."""
+        """The key that two calls have in common that run on one model."""
         signature = tuple((n, a.dtype.str, a.shape if self.static else a.ndim) for n, a in self.given())
         return (str(self.steps), self.opset, signature, tuple(self.outputs), self.threads, self.optimisation,
                 tuple((n, a.shape, a.tobytes()) for n, a in self.stored()))
@@ -105,7 +105,7 @@ class Node(Graph):
 
 
 class Kept:
-    """What was made of models, by their keys: the `most` used last."""
+    """The objects made of models, by their keys: the `most` used last."""
 
     def __init__(self, most):
         self.most = most

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-# Which arrays of the call an input may have been made from.
+# The arrays of the call that an input may have been made from.
 _SOURCES = {
     "Q": ["q"], "query": ["q"], "K": ["k"], "key": ["k"], "past_key": ["k"], "V": ["v"], "value": ["v"],
     "past_value": ["v"], "attn_mask": ["keep", "bias"], "attention_bias": ["bias", "keep"],

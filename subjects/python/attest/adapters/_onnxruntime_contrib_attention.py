@@ -1,7 +1,7 @@
 """ONNX Runtime's contrib operator com.microsoft.Attention, version 1, on the CPUExecutionProvider.
 
 Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
-that it does not take. DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+that it does not take. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
 - the weights of the projections are merged and there is one input: as many new keys as queries;
 - unidirectional and mask_filter_value: as in MultiHeadAttention;
 - mask_index: of "(3 * batch_size + 2)" the document says the shape alone, attention_common.h beside the kernel what it holds:
@@ -31,7 +31,7 @@ from ._onnx_documents import (
 from ._onnx_node import Node
 
 DTYPES = ("f16", "f32")
-_WIDEST = 1024  # of the projections, which have _WIDEST^2 elements, and rows of as many tokens
+_WIDEST = 1024  # width of the projections, which have _WIDEST^2 elements, and rows of as many tokens
 
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.

@@ -1,7 +1,7 @@
 """ONNX Runtime's contrib operator com.microsoft.DecoderMaskedMultiHeadAttention, version 1, on the CPUExecutionProvider.
 
 Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
-that it does not take. DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+that it does not take. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
 - one query sees what a causal mask, a window or a length leaves it, so these are said with mask_index;
 - mask_filter_value: finite, as in MultiHeadAttention (docs/findings.md);
 - attention_bias: a bias is said in self-attention;

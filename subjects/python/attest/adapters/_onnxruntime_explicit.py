@@ -1,12 +1,12 @@
 """Attention as a graph of ONNX's standard operators on ONNX Runtime's CPUExecutionProvider, which may rewrite it.
 
 Documents: the operator schemas of ONNX 1.23, opset 21, and the page "Graph Optimizations in ONNX Runtime",
-https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html. DOCUMENTS has the sentences relied on. How
-they are read:
+https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html. DOCUMENTS has the sentences relied on. They
+are read as follows:
 - each operator gives its output the type T of its inputs, so every step is one of the tensors' own type;
 - Softmax of a row of -inf is 0/0, for which no document has a word: nothing is claimed;
 - no level of optimisation is said to change what is computed, so each is held to the same contract.
-What no operator says is said with a mask. A softcap is Div, Tanh and Mul, before it.
+A mask says what no operator does. A softcap is Div, Tanh and Mul, before it.
 """
 
 import numpy as np
@@ -56,9 +56,9 @@ class Explicit(Operator):
         **SESSIONS,
         "optimisation": list(LEVELS),
         "layout": ["4d", "3d"],  # (B, H, L, D), or (B, L, H*D) with the heads brought out by Reshape and Transpose
-        "scale": ["scores", "queries", "roots", "divide"],  # what is multiplied by it, or by its root; or scores are divided
+        "scale": ["scores", "queries", "roots", "divide"],  # the operand multiplied by it, or by its root; or scores are divided
         "scalars": ["constant", "input"],  # the scale and the softcap
-        "mask": ["add", "where", "full"],  # of 0 and -inf; Where behind the bias; added, and written out
+        "mask": ["add", "where", "full"],  # a mask of 0 and -inf; Where behind the bias; added, and written out
         "softmax": ["node", "steps"],  # the operator, or ReduceMax, Sub, Exp, ReduceSum, Div
     }
 

@@ -1,14 +1,14 @@
 """ONNX Runtime's contrib operator com.microsoft.GroupQueryAttention, version 1, on the CPUExecutionProvider.
 
 Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
-that it does not take. DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+that it does not take. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
 - seqlens_k and total_sequence_length count past and new: a prompt has as many new keys as queries, query i is token i, and what
   follows the `seqlens_k[b] + 1` tokens of a shorter sample is padding, of whose output nothing is said: it goes where the problem
   has no key for a query, and any other prompt with shorter samples is not asked. Later the new tokens are the last of each
   sample's, a diagonal at the bottom right. There are no samples without tokens;
 - past_key: that all keys may lie there the operator says itself, in its words on "shared KV";
 - local_window_size: with sliding_window_cache the whole window stays resident among the L most recent positions, min(T, W) <=
-  L(T): the window counts the query's own token, and holds one key more than window_left. What past_key then holds is given as a
+  L(T): the window counts the query's own token, and holds one key more than window_left. The content of past_key is then given as a
   formula, `resident` below;
 - attention_bias: masks go in as one of 0 and -inf. Whether the softcap comes before or after it is not said, so both at once are
   not asked;
@@ -40,7 +40,7 @@ from ._onnxruntime_quantised import quantised, steps
 from ._rotary import caches, turned_back
 
 DTYPES = ("f16", "f32")
-LARGEST_INT = 2**63 - 1  # of an attribute
+LARGEST_INT = 2**63 - 1  # the largest number of an attribute
 
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
@@ -242,13 +242,9 @@ class GroupQueryAttention(Operator):
 
 
 class Tokens:
-    """Which keys of a call are past and which are new, and in which row each query is.
-
-    lengths: how many tokens each sample has; total: of the batch; past: how many leading keys the longest sample has in its
-    cache; a sample with fewer keys has fewer of them there, and what follows them is not read. ahead: by how many rows each
-    sample's queries move up in a padded prompt: under a diagonal at the bottom right the last query is a sample's last token,
+    """The past and the new keys of a call, and the row of each query. under a diagonal at the bottom right the last query is a sample's last token,
     and the first ones, where it has fewer tokens than there are queries, see no key and take the places of its padding.
-    `continued`: of how many samples a prompt may be that continues one.
+    `continued`: the number of samples that a prompt may have that continues one.
     """
 
     def __init__(self, call, cache, continued=1):
@@ -283,7 +279,7 @@ class Tokens:
             raise Unsupported("sequence_length > 1 requires batch_size == 1 when past context is present")
 
     def queries(self, array):
-        """What has a row for each query, [B, H, Lq, ...], in the operator's order."""
+        """An array that has a row for each query, [B, H, Lq, ...], in the operator's order."""
         return rolled(array, [-n for n in self.ahead]) if self.ahead else array
 
     def new(self, array):
@@ -302,7 +298,7 @@ class Tokens:
                         for n in (queries, self.added))
         if not free:
             return asked, added, None
-        if self.past == 0 or queries == self.total:  # of a first prompt the first element alone is read
+        if self.past == 0 or queries == self.total:  # only the first element of a first prompt is read
             return asked + 2, added + 2, (asked + 2).astype(np.int64)
         other = lambda numbers: (3 * numbers + 1) % (self.total + 4)
         return other(asked), other(added), other(asked).astype(np.int64)

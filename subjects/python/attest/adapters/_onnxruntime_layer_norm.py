@@ -1,7 +1,7 @@
 """ONNX Runtime's normalisations on the CPUExecutionProvider: LayerNormalization-17 and RMSNormalization-23 of ONNX, and
 SimplifiedLayerNormalization, com.microsoft SkipLayerNormalization and SkipSimplifiedLayerNormalization of its own.
 
-Documents: the schemas of the operators in ONNX 1.23 and onnxruntime 1.31. How they are read:
+Documents: the schemas of the operators in ONNX 1.23 and onnxruntime 1.31. They are read as follows:
 - LayerNormalization: "if `stash_type` is 1, this operator casts all input variables to 32-bit float, perform the computation,
   and finally cast `Normalized` back to the original type of `X`": the statistics and the normalised value in float32, of
   float16 and of double too, and that value rounded to the type of X. "The second stage doesn't depends on `stash_type`": in the
@@ -64,7 +64,7 @@ class Normalization:
         attributes = {"epsilon": attribute("epsilon", call.epsilon, "f32"), **self.attributes()}
         node = Node(self.op, self.domain, self.opset, attributes, self.inputs(call), self.outputs(call),
                     call.threads or DEFAULT_THREADS)
-        if self.statistics:  # of the node, not of the graph
+        if self.statistics:  # outputs of the node, not of the graph
             node.steps[0].outputs = ["Y", "Mean", "InvStdDev"]
         return node
 
@@ -79,7 +79,7 @@ class Normalization:
         return ["Y"]
 
     def split(self, array):
-        """With its last axis as so many."""
+        """The array with its last axis split into so many."""
         if self.axes == 1:
             return array
         first = next(n for n in range(int(array.shape[-1] ** 0.5), 0, -1) if array.shape[-1] % n == 0)

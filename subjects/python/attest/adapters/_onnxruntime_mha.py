@@ -1,7 +1,7 @@
 """ONNX Runtime's contrib operator com.microsoft.MultiHeadAttention, version 1, on the CPUExecutionProvider.
 
 Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. DOCUMENTS has the sentences relied on.
-How they are read:
+They are read as follows:
 - unidirectional: without a past, query i is token i; after a past of P tokens it is token P + i;
 - mask_filter_value: a masked score is finite, where a problem of attest means -inf: a documented difference (docs/findings.md);
 - past_key and past_value have one head_size, so no past unless Dv = D;
@@ -79,7 +79,7 @@ class MultiHeadAttention(Operator):
     documents = DOCUMENTS
     forms = {
         # Two dimensions more have no past.
-        "layout": ["bsnh", drawn("bnsh", "d==dv && (!causal || align==top_left || lk==lq)", past="needed")],  # of key and value: (B, L, H*D) or (B, H, L, D); the query is always (B, L, H*D)
+        "layout": ["bsnh", drawn("bnsh", "d==dv && (!causal || align==top_left || lk==lq)", past="needed")],  # key and value: (B, L, H*D) or (B, H, L, D); the query is always (B, L, H*D)
         **SESSIONS,
         "padding": ["shortest", "2d", "3d", drawn("cumulative", "keep==none")],  # key_padding_mask, at least of so many dimensions; (3B + 2)
         # shared: half of the keys, in one buffer with the present

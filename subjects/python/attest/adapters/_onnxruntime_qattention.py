@@ -1,7 +1,7 @@
 """ONNX Runtime's contrib operator com.microsoft.QAttention, version 1, on the CPUExecutionProvider.
 
 Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. DOCUMENTS and REFUSED have the sentences
-relied on. How they are read:
+relied on. They are read as follows:
 - it is com.microsoft.Attention of a quantised input and quantised weights: one projection for q, k and v, which here is exact (a
   number that eight bits hold, times its scale), then attention in float32;
 - mask_index: of its shapes "(batch_size)" alone is told, the lengths of keys; other masks are not asked;
@@ -25,7 +25,7 @@ from ._onnxruntime_contrib_attention import unidirectional
 from ._onnxruntime_quantised import quantised, step_of
 
 DTYPES = ("f32",)
-_WIDEST = 1024  # of the projections, which have as many rows as there are tokens
+_WIDEST = 1024  # width of the projections, which have as many rows as there are tokens
 
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.

@@ -16,7 +16,7 @@ REFUSED = {
 
 def steps(array, kind, most):
     """The float32 steps of an array [B, H, L, D]: one, [1], of the whole (`kind` "tensor"), or one for each head and each of D,
-    [1, H, 1, D] ("channel"). Of each, all numbers are integer multiples of up to `most`."""
+    [1, H, 1, D] ("channel"). All numbers are integer multiples of their step, up to `most`."""
     if kind == "tensor":
         return step_of(array.reshape(-1, 1), most)
     channels = np.moveaxis(array, 2, 1).reshape(-1, array.shape[1] * array.shape[3])

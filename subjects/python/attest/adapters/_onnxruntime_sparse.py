@@ -1,7 +1,7 @@
 """ONNX Runtime's contrib operator com.microsoft.SparseAttention, version 1, on the CPUExecutionProvider.
 
 Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
-that it does not take. DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+that it does not take. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
 - block_mask: key j takes part in row i where j is no later than i and the block of both is 1; a mask that is the same for all
   samples and leaves each block as a whole goes in so. Rows are counted as keys are: by tokens of a sample;
 - total_sequence_length and key_total_sequence_lengths: as in GroupQueryAttention, but that each sample's own number is given; what
@@ -28,7 +28,7 @@ from ._rotary import caches, turned_back
 
 DTYPES = ("f16", "f32")
 _LARGEST = 2**20  # numbers in the keys of a call whose queries each have a sample of their own
-_MOST_BLOCKS = 2**28  # of a mask, which lists each that is open: a gigabyte
+_MOST_BLOCKS = 2**28  # blocks of a mask, which lists each that is open: a gigabyte
 
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.

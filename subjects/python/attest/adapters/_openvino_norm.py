@@ -3,18 +3,18 @@
 Documents:
 https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/mvn-6.html (page
 MVN-6), https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/arithmetic/add-1.html
-(page Add-1) and the page precision-control of _openvino_sdpa.py. How they are read:
+(page Add-1) and the page precision-control of _openvino_sdpa.py. They are read as follows:
 - MVN: "the specified epsilon number is added to the variance" under the root where eps_mode is inside_sqrt, the mode that is
   asked. gamma and beta are Multiply and Add behind it;
-- LayerNorm and RMSNorm are ReduceMean, Subtract, Power, Add, Sqrt, Divide, Multiply, as exporters write them: each is what
-  its own page says, in the type of the tensors, which epsilon is rounded to; in MVN it is an attribute of 32 bits. Either is
+- LayerNorm and RMSNorm are ReduceMean, Subtract, Power, Add, Sqrt, Divide, Multiply, as exporters write them: each is the
+  function of its own page, in the type of the tensors, which epsilon is rounded to; in MVN it is an attribute of 32 bits. Either is
   a rounding to the format of the statistics, which every policy has;
 - precision: float32 is float32 in ACCURACY mode. Under a hint every step may be in the precision that the compiled model says
-  it took (its property INFERENCE_PRECISION_HINT), since "the value provided is not guaranteed to be used". What is left of
-  beta where the variance overflows may then be rounded to that precision, or not;
+  it took (its property INFERENCE_PRECISION_HINT), since "the value provided is not guaranteed to be used". A result of
+  beta, where the variance overflows, may then be rounded to that precision, or not;
 - subnormal numbers: the property CPU_DENORMALS_OPTIMIZATION, which is off by default, says whether computing takes them for
-  zero; of constants, in which they become zero (docs/findings.md, openvino-sdpa-6), nothing is said.
-No word is lost on how exact a root is. Which way to a variance is taken is no document's word for MVN: its results show two passes, the graph writes them. Nothing is
+  zero; no document says so of constants, in which they become zero (docs/findings.md, openvino-sdpa-6).
+No document bounds the error of a root, nor names the way to a variance for MVN: its results show two passes, the graph writes them. Nothing is
 said on batches, NaN, repeated calls: nothing is claimed.
 """
 
@@ -92,7 +92,7 @@ class Norm:
 
     def describe(self):
         rms = self.graph == "RMSNorm"
-        pinned = self.constants or rms  # of any width the graph of RMSNorm is not fused
+        pinned = self.constants or rms  # a graph of RMSNorm for any width is not fused
         return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, **({"plan_ms": 30} if pinned else {}),
                 "supports": {"norms": ["rms" if rms else "layer"], "residual": False, "sum_out": False, "gamma": True,
                              "beta": not rms, "param_dtypes": ["same"], "strides": "any",
@@ -124,7 +124,7 @@ class Norm:
             raise Refused(f"openvino: {reason(str(error))}") from error
 
     def request(self, call):
-        """Of a compiled model, which is kept."""
+        """The request of a compiled model, which is kept."""
         weights = [None if view is None else np.require(view, requirements="CW").copy() if self.constants else "input"
                    for view in (call.gamma, call.beta)]
         width = self.width(call)

@@ -108,9 +108,9 @@ class ScaledDotProductAttention(Formed):
         "build": ["dynamic", "static"],  # static: shapes pinned in the model, one a shape
         "constants": ["none", "mask", "kv", drawn("scale", scale="explicit"), drawn("mask_scale", scale="explicit")],  # part of the model instead of inputs
         "mask": ["short", "full", drawn("3d", "b==1 || lengths==none && (keep==none || keep_axes%2==0) && (bias==none || bias_axes%2==0)")],  # with length 1 where it is broadcast, written out, or without the batch
-        "mask_type": ["bool", "float"],  # of a mask alone
+        "mask_type": ["bool", "float"],  # the type of a mask alone
         "causal": ["flag", "mask", "beside_mask"],  # beside_mask: as flag, and beside it a mask, which it makes no use of
-        "rank": ["4d", drawn("3d", "hkv==hq || form.kv==full || b==1"), "5d"],  # of query, key and value: samples and heads are one axis, or a third one stands before them
+        "rank": ["4d", drawn("3d", "hkv==hq || form.kv==full || b==1"), "5d"],  # query, key and value: samples and heads are one axis, or a third one stands before them
         "kv": ["full", "narrow"],  # narrow: key and value have length 1 along the batch and the heads where all have the same
         "scale": ["as_called", "explicit"],
         "precision": ["accuracy", _hinted("bf16"), _hinted("f16")],  # ACCURACY mode, or the hint inference_precision

@@ -2,7 +2,7 @@
 
 Documents: the docstrings of both in paddlepaddle 3.3.1, the text of
 https://www.paddlepaddle.org.cn/documentation/docs/en/api/paddle/nn/functional/scaled_dot_product_attention_en.html and its
-neighbour. DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+neighbour. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
 - types: on the CPU the reverse of what they say holds: there are no kernels for float16 and bfloat16, and "math" takes float32
   and float64. So flash_attention, which "is only support inputs with dtype float16 and bfloat16", is not for the CPU;
 - masks: the shape that is named means the queries first;

@@ -1,8 +1,8 @@
 """Rotary position embeddings that undo to the bit: every angle is a quarter turn, whose sine and cosine are 0, 1 and -1.
 
 A rotation turns the pair (a, b) of a row at position p into (a cos - b sin, a sin + b cos), with the cosine and the sine of row p
-of two caches, one column a pair. Pairs are column i and column i + width / 2, or, interleaved, columns 2 i and 2 i + 1. Of a quarter
-turn the products are the numbers themselves and zeros, so that what goes in turned back comes out as it was.
+of two caches, one column a pair. Pairs are column i and column i + width / 2, or, interleaved, columns 2 i and 2 i + 1. The
+products of a quarter turn are the numbers themselves and zeros, so that a row that goes in turned back comes out as it was.
 """
 
 import numpy as np

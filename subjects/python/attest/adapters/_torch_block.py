@@ -2,7 +2,7 @@
 
 Document: the docstring of the class in torch 2.15, the text of
 https://docs.pytorch.org/docs/2.15/generated/torch.nn.MultiheadAttention.html. DOCUMENTS and REFUSED have the sentences relied
-on. How they are read:
+on. They are read as follows:
 - the formulas have no biases: `bias` "adds bias to input / output projection layers". There are both or none, so one that a
   problem lacks is of zeros;
 - the fast path, torch._native_multi_head_attention: autograd is off, eval() called, and the rest of the list holds. Its
@@ -203,7 +203,7 @@ def joined(views, enter):
 
 
 def wider(t, columns):
-    """With so many more features, of zeros."""
+    """The tensor with so many more features, of zeros."""
     return torch.nn.functional.pad(t, (0, columns))
 
 

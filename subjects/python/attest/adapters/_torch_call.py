@@ -1,4 +1,4 @@
-"""What the PyTorch subjects need of a call: tensors without a copy, masks, threads, refusals."""
+"""Calls as the PyTorch subjects need them: tensors without a copy, masks, threads, refusals."""
 
 import warnings
 
@@ -13,14 +13,14 @@ from ._documents import citing
 from ._forms import Formed
 from ._masks import causal_alone, starts_top_left, windowed
 
-RELEASE = "torch 2.15"  # whose documents were read
+RELEASE = "torch 2.15"  # its documents were read
 TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
 
 # "A faster version of exp with ULP=20" (ATen/cpu/vec/vec512/vec512_float.h, exp_u20, in the headers that torch 2.15
 # installs): what the fused kernels call for float32. In 16-bit softmax formats that is less than one ulp. The processor's
 # products of bfloat16 take subnormals for zero (AVX512_BF16), and nothing promises otherwise.
 NO_PROMISE = {"exp_ulp": {"f32": 20}, "flush_to_zero": {"bf16": True}}
-ADDED = {"mask_added": True}  # what a mask closes has -inf added to its score
+ADDED = {"mask_added": True}  # a key that a mask closes has -inf added to its score
 
 torch.set_grad_enabled(False)
 warnings.filterwarnings("ignore")  # on why a backend was not taken, and on broadcast arrays; what matters is raised
@@ -29,7 +29,7 @@ HOST = TorchArrays()
 tensor = HOST.enter  # (view, dtype): a tensor on the same memory
 
 
-# What each Unsupported below rests on: (document, sentence), as tests/python/refusal_documents.py finds it.
+# The grounds of each Unsupported below: (document, sentence), as tests/python/refusal_documents.py finds it.
 REFUSED = {
     "this backend does not take the call, which the document announces with a warning": (
         "docstring of torch.nn.functional.scaled_dot_product_attention",
@@ -97,8 +97,8 @@ def diagonal_as_keep(call, device=None):
 
 
 def keep_of(call, keep, device=None):
-    """What lets keys take part, as one bool tensor on the device, or None: `keep`, which is there, and all that is not said in
-    another way."""
+    """The mask of the keys that take part, as one bool tensor on the device, or None: `keep`, which is there, and all that is not
+    said in another way."""
     parts = [] if keep is None else [keep]
     if call.kv_lengths is not None:
         parts.append(lengths_as_keep(call, device))

@@ -21,7 +21,7 @@ class CudaCompiled(ExplicitCompiled):
 
 
 class CudaFlex(FlexCompiled):
-    """Under torch.compile, as it is meant to run. Here it gives a log-sum-exp, which it does not on the CPU."""
+    """flex_attention under torch.compile, as it is meant to run. Here it gives a log-sum-exp, which it does not on the CPU."""
 
     times = {"plan_ms": 3000, "warm_up_ms": 20000}
     contract = generous(FlexCompiled.dtypes)

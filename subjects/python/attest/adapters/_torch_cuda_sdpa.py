@@ -36,7 +36,7 @@ _FORMS = {name: values for name, values in Sdpa.forms.items() if name != "rank"}
 
 
 def generous(dtypes):
-    """What is promised of these types: 4 ulp hold ex2.approx and its argument; flushed subnormals are those of .ftz."""
+    """The promises for these types: 4 ulp hold ex2.approx and its argument; flushed subnormals are those of .ftz."""
     flushed = {"flush_to_zero": {dtype: True for dtype in dtypes if dtype != "f64"}}
     return flushed | {"exp_ulp": {"f32": 4}} if "f32" in dtypes else flushed
 
@@ -57,8 +57,8 @@ class CudaFlash(Flash):
 
 
 class CudaFlashLse(FlashLse):
-    """The operator behind it, which gives the log-sum-exp too and which no document describes. What the public function makes of
-    a width that is no multiple of 8, a copy with zeros, is not asked of it."""
+    """The operator behind it, which gives the log-sum-exp too and which no document describes. It is not asked for
+    a width that is no multiple of 8, of which the public function makes a copy with zeros."""
 
     dtypes = _HALVES
     contract = generous(dtypes) | ADDED

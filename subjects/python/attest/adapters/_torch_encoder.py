@@ -2,14 +2,14 @@
 width is even, else on the other one.
 
 Document: the docstring of the class in torch 2.15, the text of
-https://docs.pytorch.org/docs/2.15/generated/torch.nn.TransformerEncoderLayer.html, and that of torch.nn.LayerNorm. How they are read:
+https://docs.pytorch.org/docs/2.15/generated/torch.nn.TransformerEncoderLayer.html, and that of torch.nn.LayerNorm. They are read as follows:
 - with norm_first a layer is z = x + block(norm1(x)), out = z + feed_forward(norm2(z)), as the paper that it cites has it;
-- of one token a sample softmax is 1, and with weights of 0 and 1 a block, and relu(y) - relu(-y) in the feed-forward part, give what
+- softmax of one token a sample is 1, and with weights of 0 and 1 a block, and relu(y) - relu(-y) in the feed-forward part, give what
   they get, or nothing. So out is x + norm1(x), or x + norm2(x), and nothing but that sum is rounded behind the norm;
 - LayerNorm of x 2^-k under epsilon 4^-k is that of x. Under a k as large as here x is less than half an ulp of each normalised value, so
-  that the sum is this value; one that comes out as x itself was 0. What is neither, numbers small enough to hide behind x, is not
-  asked, nor what might underflow or overflow once it is scaled. That leaves float32 and float64.
-What is promised of the norms is what _torch_layer_norm has of LayerNorm; of what a root may be off, squares that underflow once they are
+  that the sum is this value; one that comes out as x itself was 0. Other values, numbers small enough to hide behind x, are not
+  asked, nor values that might underflow or overflow once they are scaled. That leaves float32 and float64.
+The promises for the norms are those of _torch_layer_norm for LayerNorm; of a root's error, squares that underflow once they are
 scaled take a hundredth of an ulp, since they move v + epsilon by less than 2^-29 of it.
 The block itself is torch._native_multi_head_attention, which torch:block-fast asks: the tokens that it gets here are results of norm1,
 and no call of attest's has such tokens.
@@ -35,7 +35,7 @@ REFUSED = {
 DOCUMENTS = {"layer_norm": LayerNorm.documents["layer_norm"], "epsilon": (_LAYER, "the eps value in layer normalization components")}
 
 DOWN = {"f32": 50, "f64": 300}  # the power of two that x is divided by
-_LEAST, _MOST = 2.0**-20, 2.0**8  # of x other than 0
+_LEAST, _MOST = 2.0**-20, 2.0**8  # range of x other than 0
 _LEAST_EPSILON, _LEAST_GAMMA, _MOST_WEIGHT = 2.0**-20, 2.0**-10, 2.0**20
 _KEPT_LAYERS = 16
 _layers = {}

@@ -2,7 +2,7 @@
 
 Documents: the docstrings of torch.matmul, torch.nn.functional.softmax and torch.where, the page of scaled_dot_product_attention
 with its "Efficient implementation equivalent to the following", and what _torch_compile.py quotes. DOCUMENTS has the sentences
-relied on. How they are read:
+relied on. They are read as follows:
 - softmax: the form softmax=f32 promises float32 there, and no more;
 - matmul is in the type of its arguments; its precision is not stated, and
   https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html states none for 16-bit types on the CPU.
@@ -39,8 +39,8 @@ DOCUMENTS = {
 class Explicit(Subject):
     documents = DOCUMENTS
     forms = {
-        "scale": ["scores", "query", "divided"],  # what is multiplied; divided: the scores by sqrt(D), where that is the scale
-        "mask": ["where", "masked_fill", {"value": "added", "contract": ADDED}],  # of booleans
+        "scale": ["scores", "query", "divided"],  # the operand multiplied; divided: the scores by sqrt(D), where that is the scale
+        "mask": ["where", "masked_fill", {"value": "added", "contract": ADDED}],  # masks of booleans
         "softmax": ["type", {"value": "f32", "contract": {"policy": _IN_FLOAT}}],  # in the scores' own type, or in float32
         "gqa": ["repeated", "grouped"],  # key heads repeated, or query heads in a dimension of groups
     }

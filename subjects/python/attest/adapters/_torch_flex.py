@@ -1,7 +1,7 @@
 """torch.nn.attention.flex_attention.flex_attention on the CPU: eager, and under torch.compile, which is how it is meant to run.
 
 Document: https://docs.pytorch.org/docs/2.15/nn.attention.flex_attention.html, the same text as the docstrings. DOCUMENTS has the
-sentences relied on. How they are read:
+sentences relied on. They are read as follows:
 - a softcap and then a bias are a score_mod of the scaled score; causal masks of both corners, windows, key lengths and keep masks
   are mask_mods, all of them in one by and_masks;
 - the code: "Returning max scores is not supported on CPU.", and under torch.compile "torch.compile on CPU only
@@ -154,7 +154,7 @@ class FlexCompiled(Flex):
 
 
 def mask_mods(keep, lengths, diagonal, lq, lk):
-    """What lets keys take part, a mask_mod each. diagonal: how far it reaches to the left and to the right, None without end,
+    """The masks of the keys that take part, a mask_mod each. diagonal: its reach to the left and to the right, None without end,
     and whether it starts at the bottom right."""
     mods = []
     if keep is not None:
@@ -176,7 +176,7 @@ def mask_mods(keep, lengths, diagonal, lq, lk):
 
 
 def score_mods(softcap, bias):
-    """What changes a score, in this order."""
+    """The functions that change a score, in this order."""
     mods = []
     if softcap > 0:
         mods.append(lambda score, b, h, i, j: softcap * torch.tanh(score / softcap))

@@ -1,15 +1,15 @@
 """torch.nn.functional.layer_norm and rms_norm on the CPU.
 
 Documents: the docstrings of torch.nn.LayerNorm and torch.nn.RMSNorm in torch 2.15, to which those of the functions point for
-details. How they are read:
+details. They are read as follows:
 - layer_norm: "The variance is calculated via the biased estimator, equivalent to `torch.var(input, correction=0)`.", and epsilon
   is "a value added to the denominator for numerical stability", under the root of the formula;
 - rms_norm: "\\text{RMS}(x) = \\sqrt{\\epsilon + \\frac{1}{n} \\sum_{i=1}^{n} x_i^2}". It has no bias;
 - precision: nothing is said, of either, so that every step may be in the type of the input. That the machine epsilon of "the
   computation (opmath) type" stands in for an eps that is not given promises no computation in that type;
-- normalized_shape: "(int or list or torch.Size)"; of two axes in the subjects `-axes`, which split a row;
+- normalized_shape: "(int or list or torch.Size)"; two axes in the subjects `-axes`, which split a row;
 - types: nothing says that weight and bias may have another type than the input: they are not asked with one.
-Which way to a variance is taken is no document's word either. The bound is that of the way the library goes, with room: "Compute
+No document names the way to a variance either. The bound is that of the way the library goes, with room: "Compute
 rowwise moments by Welford algorithm and cascade sum to improve numerical stability" (ATen/native/cpu/moments_utils.h, in the
 headers that torch 2.15 installs), parts joined by the difference of their means; and the normalised value may be made as
 x * scale + shift.
@@ -59,7 +59,7 @@ class Norm:
         return script.norm(self.function.__name__, call, self.shape(call))
 
     def shape(self, call):
-        """What is normalised together: the row, or the row as two axes."""
+        """The shape that is normalised together: the row, or the row as two axes."""
         width = call.x.shape[1]
         if self.axes == 1:
             return (width,)

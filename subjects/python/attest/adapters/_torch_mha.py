@@ -1,7 +1,7 @@
 """torch.nn.MultiheadAttention on the CPU, its projections set to pass the problem's heads through unchanged.
 
 Document: https://docs.pytorch.org/docs/2.15/generated/torch.nn.MultiheadAttention.html, the same text as the class's docstring.
-DOCUMENTS and REFUSED have the sentences relied on. How they are read:
+DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
 - attention is that of "Attention Is All You Need": scale 1/sqrt(head);
 - the fast path: autograd is off, eval() called, and the rest of its list holds here;
 - add_bias_kv is one more key, the same in all samples, which no mask speaks of; add_zero_attn one of zeros: the first of a problem
@@ -30,8 +30,8 @@ from ._torch_call import (
     ADDED, NO_PROMISE, TYPES, Subject, ask, describe, diagonal_as_keep, lengths_as_keep, narrowed, open_keys, tensor,
 )
 
-_MOST_WEIGHTS = 4 * 2048**2  # of a layer's four square projections
-_KEPT_LAYERS, _KEPT_WIDTH = 32, 1024  # of embed_dim
+_MOST_WEIGHTS = 4 * 2048**2  # weights of a layer's four square projections
+_KEPT_LAYERS, _KEPT_WIDTH = 32, 1024  # layers, and the largest embed_dim
 _layers = OrderedDict()  # least recently used first
 
 
@@ -102,7 +102,7 @@ class MultiheadAttention(Subject):
         "weights": ["none", "averaged", "per_head"],  # need_weights=False; True, the default; and average_attn_weights=False
         "batch": ["first", "second", "none"],  # batch_first, and tensors without a batch
         "mask": ["padding", "mask", "both"],  # a mask of keys alone as key_padding_mask, or as attn_mask; both in every call
-        "mask_type": ["bool", "float"],  # of masks without a bias
+        "mask_type": ["bool", "float"],  # the type of masks without a bias
         "projection_bias": ["zeros", "none"],
         "last_key": ["given", "bias_kv", drawn("zero_attn", "null_key && lk>1")],  # or by add_bias_kv, or add_zero_attn, where that can say it
         "causal": ["hint", drawn("alone", "causal && keep==none && bias==none && lengths==none", path="fast")],  # is_causal beside attn_mask, or in its place

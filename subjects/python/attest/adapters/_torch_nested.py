@@ -104,7 +104,7 @@ class Nested(Subject):
 
 
 def nested(t, rows, made):
-    """Of t [B, H, L, D] the rows (sample, positions) as a nested tensor [len(rows), H, positions, D]: made of a list, of values
+    """The rows (sample, positions) of t [B, H, L, D] as a nested tensor [len(rows), H, positions, D]: made of a list, of values
     and offsets, as a view of the padded tensor where the rows are its samples and begin at position 0, or in the strided
     layout."""
     parts = [t[sample][:, positions].transpose(0, 1) for sample, positions in rows]

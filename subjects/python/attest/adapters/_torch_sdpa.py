@@ -2,13 +2,13 @@
 
 Documents: https://docs.pytorch.org/docs/2.15/generated/torch.nn.functional.scaled_dot_product_attention.html, the same text as
 the function's docstring, and https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html. DOCUMENTS and REFUSED have the
-sentences relied on. How they are read:
+sentences relied on. They are read as follows:
 - diagonal: a causal mask that does not start at the top left, or is beside another mask, goes in as attn_mask;
 - masks: windows and key lengths are such masks. The code that the document gives as equivalent fills in float("-inf") and adds
   that to the scores, so that one that overflowed in float16 makes NaN;
-- precision: the math backend promises float32. Of the others nothing is said: "the output of this function may be different
-  depending on what backend kernel is chosen". numerical_accuracy says so of the math backend too, and names what turns it off,
-  under which nothing is promised. The CPU has no TF32. What that page says of half-precision products, "typically done with
+- precision: the math backend promises float32. Nothing is said of the others: "the output of this function may be different
+  depending on what backend kernel is chosen". numerical_accuracy says so of the math backend too, and names the switch that turns it off,
+  under which nothing is promised. The CPU has no TF32. That page's sentence on half-precision products, "typically done with
   intermediate accumulations (reduction) in single-precision", is no promise;
 - NaN: a query of NaN makes NaN of its scores in that code, and torch.softmax of them;
 - sums: torch.softmax divides the weights by their sum before they meet the values there, all of them, so that
@@ -98,7 +98,7 @@ class Sdpa(Subject):
     forms = {
         "rank": ["4d", drawn("3d", "b==1"), "5d"],  # (N, ..., Hq, L, E): with a batch, without one, with two
         "mask": ["given", "narrowed", "lowest"],  # see shaped()
-        "mask_type": ["bool", "float"],  # of a mask alone
+        "mask_type": ["bool", "float"],  # the type of a mask alone
         "causal": ["flag", "mask"],
         "scale": ["as_called", "explicit"],
         "gqa": ["as_needed", "enabled"],  # enable_gqa
@@ -168,7 +168,7 @@ class Math(Sdpa):
             _PAGE, "For scenarios where reduced-precision reductions are preferred for speed, they can be enabled with the "
                    "following setting: torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)"),
     }
-    forms = {**Sdpa.forms, "reduction": ["f32", {"value": "reduced", "contract": _REDUCED}]}  # of 16-bit types
+    forms = {**Sdpa.forms, "reduction": ["f32", {"value": "reduced", "contract": _REDUCED}]}  # for 16-bit types
     backend = SDPBackend.MATH
     contract = {"policy": {"f32": "f32", "f64": "f64", "f16": _IN_FLOAT.format("f16"), "bf16": _IN_FLOAT.format("bf16")},
                 "exp_ulp": {"f32": 20, "f16": 20, "bf16": 20}, **_AS_WRITTEN}

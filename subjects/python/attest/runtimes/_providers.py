@@ -12,7 +12,7 @@ from attest import Refused, Unsupported
 
 CPU = "CPUExecutionProvider"
 PACKAGES = "onnxruntime_ep_"
-DEVICES = "device_type"  # of a provider from a package: which of its devices, which is no option of the provider there
+DEVICES = "device_type"  # chooses one device of a provider from a package; it is no option of the provider there
 # A model without a node: whose session has a provider has it whatever it takes. IR version 8, opset 17, a constant `one` as the output.
 EMPTY = (b"\x08\x08:'\x12\x01g*\x0f\x08\x01\x10\x01\"\x04\x00\x00\x80?B\x03oneb\x11\n\x03one\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11")
 
@@ -21,7 +21,7 @@ _registered = set()  # packages
 
 
 def own_providers():
-    """Of this build, but for the CPU's and one that sends a model elsewhere."""
+    """The providers of this build, but for the CPU's and one that sends a model elsewhere."""
     return [one for one in onnxruntime.get_available_providers() if one in _own and one not in (CPU, "AzureExecutionProvider")]
 
 
@@ -42,7 +42,7 @@ def devices_of(provider, kind=""):
     package, name = package_of(provider)
     try:
         if package not in _registered:
-            # By the provider's own name, which some libraries give to what they make. Any will do, but for one that ends with ".virtual".
+            # The name is the provider's own, which some libraries give to their devices. Any will do, but for one that ends with ".virtual".
             onnxruntime.register_execution_provider_library(name, importlib.import_module(package).get_library_path())
             _registered.add(package)
         devices = [one for one in onnxruntime.get_ep_devices()
@@ -120,8 +120,8 @@ def ensure(provider, settings, options):
 
 
 def taken_by(session, provider):
-    """What is to be told of a session whose nodes are not all the provider's: "" where they are. Raises Unsupported where none is, since what came out would
-    be the results of another provider."""
+    """The note on a session whose nodes are not all the provider's: "" where they are. Raises Unsupported where none is, since the results would be those of
+    another provider."""
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return f"this version of ONNX Runtime does not say which nodes {provider} takes: results may be those of the CPU's provider"
     nodes = [(part.ep_name, node) for part in session.get_provider_graph_assignment_info() for node in part.get_nodes()]
@@ -140,7 +140,7 @@ MOST_NAMED = 4
 
 
 def first_line(error):
-    """What ONNX Runtime objects to, without the number of its kind, build paths and C++ signatures."""
+    """The objection of ONNX Runtime, without the number of its kind, build paths and C++ signatures."""
     text = " ".join(str(error).split())
     if "[ONNXRuntimeError] : " in text:
         text = text.rpartition("[ONNXRuntimeError] : ")[2].split(" : ", 2)[-1]

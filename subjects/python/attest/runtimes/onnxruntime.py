@@ -76,8 +76,8 @@ def has_no_kernel(error):
 
 
 def level_has_no_kernel(model, provider, settings):
-    """Whether the file as it stands names a kernel that there is none of: which types each has, its page OperatorKernels.md says. What an optimisation
-    alone makes of a graph, its owner has not asked for."""
+    """Whether the file as it stands names a kernel that there is none of: the page OperatorKernels.md lists the types of each. A node that an optimisation
+    alone makes is none that the graph's owner has asked for."""
     try:
         providers.session_of(model, session_options("disabled", 0), provider, settings)
     except Exception as error:
@@ -86,7 +86,7 @@ def level_has_no_kernel(model, provider, settings):
 
 
 def reason(error):
-    """What ONNX Runtime objects to, without build paths and C++ signatures."""
+    """The objection of ONNX Runtime, without build paths and C++ signatures."""
     text = " ".join(str(error).split())
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
     return "onnxruntime: " + re.sub(r"/\S+/(\w+\.\w+:\d+)", r"\1", text)[:300]

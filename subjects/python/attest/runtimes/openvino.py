@@ -1,6 +1,6 @@
 """OpenVINO on the CPU: in ACCURACY mode, which promises to compute in no smaller type than a tensor's own; and by its default mode, which may compute in
 bfloat16 where the processor has it (https://docs.openvino.ai/2025/openvino-workflow/running-inference/optimize-inference/precision-control.html), to be
-asked by name and under `--policy run=bf16`. Of float64 either computes in float32: the types that its page of the CPU device
+asked by name and under `--policy run=bf16`. Either computes float64 in float32: the types that its page of the CPU device
 (https://docs.openvino.ai/2025/openvino-workflow/running-inference/inference-devices-and-modes/cpu-device.html) lists as "inference precision of internal
 primitives" end with FP32, so that a graph with a float64 in it is not asked."""
 import openvino
@@ -44,6 +44,6 @@ def has_double(graph):
 
 
 def reason(error):
-    """What OpenVINO objects to: its last sentence, without source files."""
+    """The objection of OpenVINO: its last sentence, without source files."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return "openvino: " + " ".join(lines[-2:])[:300]
