@@ -196,7 +196,7 @@ class Saved(Cli):
 
     def setUp(self):
         super().setUp()
-        entry = self.reproducer()  # of fault:scale-twice, whose outputs are saved beside its inputs
+        entry = self.reproducer()  # fault:scale-twice: its outputs are saved beside its inputs
         (self.cwd / "saved").mkdir()
         self.export(entry, "fault:scale-twice", "wrong")
         self.export(entry, "builtin:fused", "right")

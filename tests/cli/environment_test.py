@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What surrounds a run: disks that are full, folders that are missing or another's, signals, subjects that take all memory or
+"""The surroundings of a run: disks that are full, folders that are missing or another's, signals, subjects that take all memory or
 never load, names that would talk to a terminal. One sentence and the right status each, and nothing that was found is lost.
 
 Usage: environment_test.py ATTEST [unittest option...]

@@ -61,7 +61,7 @@ class Formats(Cli):
     PLAIN = "b=2 hq=4 hkv=2 lq=3 lk=5 d=4 dv=3 dtype=f32 scale=0x1p-1 values=normal:1 seed=3"
 
     def test_attention_in_three_placements_and_as_a_node(self):
-        """What the graphs are of every kind of problem, tests/report/graphs_test.cpp asks of attest's own evaluation: here of onnxruntime's, without optimisations."""
+        """The graphs of every kind of problem give the right results in onnxruntime without optimisations; tests/report/graphs_test.cpp asks attest's own evaluation."""
         for fault, problem in (("scale-twice", self.PLAIN), ("scale-twice", self.PLAIN.replace("f32", "f64")), ("scale-twice", self.PLAIN.replace("f32", "f16")),
                                ("causal-off-by-one", "b=1 hq=2 hkv=1 lq=4 lk=6 d=4 dv=4 dtype=f32 causal=1 align=bottom_right values=normal:1 seed=3"),
                                ("softcap-dropped", "b=1 hq=2 hkv=1 lq=4 lk=6 d=4 dv=4 dtype=f32 softcap=0x1p-1 bias=normal values=normal:1 seed=3")):
@@ -158,7 +158,7 @@ return 0;
             self.exported(entry, "cpp", "case.cpp")
             self.assertIn("call your kernel here", build().stderr)
             shape = dict.fromkeys("b hq hkv lq lk d dv".split(), 1) | {key: int(n) for key, n in re.findall(r"\b(b|hq|hkv|lq|lk|d|dv)=(\d+)", json.loads((self.cwd / entry).read_text())["text"])}
-            # Of numbers that take no more than 11 bits, whose exponent is that of a normal one: enough for the values here.
+            # The numbers take no more than 11 bits, with the exponent of a normal one: enough for the values here.
             encode = """
 std::uint16_t encoded(double x) {
   if (x == 0) return 0;

@@ -33,7 +33,7 @@ class Drafts(unittest.TestCase):
         for draft in drafts:
             with self.subTest(str(draft)):
                 text = draft.read_text(encoding="utf-8")
-                if not (reproducer := draft.with_suffix(".json")).is_file():  # of what a subject is made with, a compiler
+                if not (reproducer := draft.with_suffix(".json")).is_file():  # a defect of a subject's tool, such as a compiler
                     self.assertTrue(draft.with_suffix(".py").is_file(), "it has neither a reproducer nor a script")
                     self.assertIn(f"({draft.with_suffix('.py').name})", text)
                 else:

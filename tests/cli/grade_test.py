@@ -168,7 +168,7 @@ class Grade(unittest.TestCase):
         self.assertEqual(told["rules"], [])
         ElementTree.fromstring(picture)
         self.assertIn(sentence, picture)
-        # What stands there is what an uninterrupted run says of these faults.
+        # The picture has the figures that an uninterrupted run has for these faults.
         for fault in told["faults"][:2]:
             alone = json.loads(grade(*words, "--faults", fault["name"].removeprefix("fault:"), "--json", "-").stdout)
             self.assertFalse(alone["interrupted"])

@@ -93,7 +93,7 @@ static const attest_subject subjects[] = {{.struct_size = sizeof(attest_subject)
 const attest_subject* attest_plugin(uint32_t abi, size_t* count) { (void)left; *count = 1; return abi == ATTEST_ABI ? subjects : NULL; }
 """
 
-# What speaks the protocol itself; `answer` is what it says of a call, in bytes.
+# A program that speaks the protocol itself; `answer` is its answer to a call, in bytes.
 PROGRAM = """#!/usr/bin/env python3
 import json, os, signal, socket, sys, time
 from pathlib import Path
@@ -221,7 +221,7 @@ class Python(Harmful):
 
     @unittest.skipUnless(fenced(), "no fence here")
     def test_the_memory_and_the_files_of_attest(self):
-        """By /proc, ptrace, process_vm_writev and pidfd_getfd."""
+        """/proc, ptrace, process_vm_writev and pidfd_getfd reach neither."""
         self.ends(self.python(in_call="""for p in attests():
     for name in ("mem", "fd/1"):
         tries(lambda: open(f"/proc/{p}/{name}", "rb+" if name == "mem" else "rb").read(1) and noted("seen", name))
@@ -286,7 +286,7 @@ class Python(Harmful):
                 self.assertIn("progress.jsonl", done.stderr)
 
     def test_the_seed_is_nowhere(self):
-        """In words, environments, names of files and what is in them; and is found where the command line says it."""
+        """Not in words, environments, names of files and their contents; and it is found where the command line says it."""
         seed = b"81985529216486895"
         looks = """SEED = %r
 def look(path):
@@ -334,7 +334,7 @@ for folder, _, files in os.walk(HERE):
                                       f"os.write(file, {forged})\n    except OSError: pass"), "one more line|answered a call with")
 
     def install(self):
-        """From here on attest is a copy with its Python worker beside it, as it is installed: the worker's folder."""
+        """Makes attest a copy with its Python worker beside it, as it is installed, from here on. Returns the worker's folder."""
         program, folder = self.cwd / "copy/bin/attest", self.cwd / "copy/share/attest/python"
         program.parent.mkdir(parents=True)
         shutil.copy2(self.program, program)
@@ -394,7 +394,7 @@ class Plugins(Harmful):
                     self.ends(self.plugin(f"static char junk[69632]; memset(junk, {byte}, sizeof junk); pwrite({file}, junk, sizeof junk, 0);"))
 
     def test_memory_overwritten_while_attest_reads(self):
-        """By a child that stays, in all words of the mailbox, again and again."""
+        """A child that stays overwrites all words of the mailbox, again and again."""
         self.ends(self.plugin("static int begun; if (!begun++ && fork() == 0) { left(getpid()); setsid();"
                               " unsigned long* words = mmap(0, 69632, PROT_READ | PROT_WRITE, MAP_SHARED, 4, 0);"
                               " for (unsigned long n = 0; n < 1ul << 28; ++n) words[16 + n % 3 * 8] = n * 2654435761u; _exit(0); }"))
@@ -405,7 +405,7 @@ class Plugins(Harmful):
         self.assertIn("took longer than 1 s to load", done.stderr)
 
     def test_a_child_that_watches_the_dead(self):
-        """Whoever traces a process is told first that it has ended; its parent has to wait."""
+        """The tracer of a process is told first that it has ended; its parent has to wait."""
         self.ends(self.plugin("static pid_t worker; worker = getpid(); int pair[2]; char byte = 0; if (pipe(pair)) return 1; if (fork() == 0) {"
                               " setsid(); if (fork()) _exit(0); left(getpid()); ptrace(PTRACE_SEIZE, worker, 0, 0); write(pair[1], &byte, 1);"
                               " for (;;) pause(); } read(pair[0], &byte, 1); abort();"))

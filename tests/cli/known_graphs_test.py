@@ -44,7 +44,7 @@ def pair(x, scale, y):
 DOUBLE, HALF, FLOAT = T.DOUBLE, T.FLOAT16, T.FLOAT
 GELU = [("Div", "x root", "a", {}), ("Erf", "a", "b", {}), ("Add", "b one", "c", {}), ("Mul", "x c", "d", {}), ("Mul", "d half", "y", {})]
 GELU_OF = {"root": np.float32(1.4142), "one": np.float32(1), "half": np.float32(0.5)}
-# By finding: nodes, constants, inputs (type and shape), the operators of which one is where it shows.
+# Graphs by finding: nodes, constants, inputs (type and shape), the operators of which one is where it shows.
 ONNXRUNTIME = {
     "ort-explicit-1": ([("MatMul", "x u", "s", {}), ("Mul", "s scale", "y", {})], {"scale": np.float64(0.2)}, {"x": (DOUBLE, ["n", 3]), "u": (DOUBLE, [3, "m"])}, {"Mul"}),
     "ort-graph-1": (*norm(False, {"x": (FLOAT, ["n", 2])}, centred=True, epsilon=0.5, bias=(0, 0)), {"Add", "Mul"}),
@@ -100,7 +100,7 @@ class Known(Cli):
             print(f"{name:18}{len(findings)} told, {first.get('key')} at {(first.get('place') or {}).get('tensor')} "
                   f"({(first.get('place') or {}).get('op')}) after {first.get('seconds_to_first', -1):.2f} s; segment {(first.get('place') or {}).get('segment')}", flush=True)
         self.assertTrue(at, done.stdout)
-        if ops is not None:  # what only some of a law's compiled models were asked first is told by no list of problems
+        if ops is not None:  # no list of problems tells calls that only some of a law's compiled models were asked first
             self.assertEqual([one for one in findings if "/flaky/" in one["key"]], [])
 
     def each(self, runtime, defects):

@@ -162,7 +162,7 @@ class Reproducers(Cli):
         self.assertEqual(manifest["problem"]["op"], "layer_norm")
         for name in ("x.npy", "out.npy"):
             self.assertIn(name, names)
-        # What export writes judge reads: the fault is found again.
+        # judge reads the files that export writes: the fault is found again.
         policy = manifest["contract"]["policy"]
         words = ["--rms"] if manifest["problem"].get("norm") == "rms" else []
         done = self.attest("judge", "--op", "layer_norm", "--inputs", "x.npz", "--outputs", "x.npz", "--policy", policy,

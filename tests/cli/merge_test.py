@@ -105,7 +105,7 @@ class Merge(Cli):
             env = {**os.environ, "XDG_STATE_HOME": str(self.cwd / "state")}
             running = subprocess.Popen([self.program, *map(str, self.words("killed", "--shard", "2/2"))], cwd=self.cwd, env=env,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            # From the first file on: what is killed before it is no campaign yet.
+            # It is killed once its first file is there: before that it is no campaign yet.
             while not (self.cwd / "killed/campaign.json").exists() and running.poll() is None and time.monotonic() < begin + 60:
                 time.sleep(0.001)
             time.sleep(chance.uniform(0, 1.2))
@@ -223,7 +223,7 @@ class Merge(Cli):
         self.refused("fuzz", self.FAULT, "--cases", 10, "--shard", "1/2", says=["needs --seed"])
 
     def test_manifests(self):
-        """What they run, as their schedulers would."""
+        """They run as their schedulers would run them."""
         path = {"PATH": f"{Path(self.program).parent}:{os.environ['PATH']}", "XDG_STATE_HOME": str(self.cwd / "state")}
         for index in range(1, 9):
             env = {**os.environ, **path, "SUBJECT": self.FAULT, "SEED": str(self.SEED), "CASES": str(self.CASES), "OUT": str(self.cwd / "slurm"),

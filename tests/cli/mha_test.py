@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """mha through the verbs: judge, bound, compare, certify, export, stats.
 
-Usage: mha_test.py ATTEST [unittest option...]. What runs an exported script is left out where $ATTEST_PYTHON, else python3, has no numpy.
+Usage: mha_test.py ATTEST [unittest option...]. Tests that run an exported script are left out where $ATTEST_PYTHON, else python3, has no numpy.
 """
 import json
 import math
@@ -93,7 +93,7 @@ class Saved(Cli):
                 self.assertIn("held: 24 elements inside", done.stdout)
                 said = json.loads((self.cwd / "j.json").read_text())
                 self.assertEqual((said["op"], said["shape"]["heads"], said["judged"]), ("mha", 2, 24))
-                # What was computed is not what the other call asks for.
+                # The result is not that of the other call.
                 done = self.judge("--policy", policy, *([] if causal else ["--causal"]))
                 self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
                 told = "the call is causal (--causal)" if causal else "the call is not causal (without --causal)"
@@ -118,8 +118,8 @@ class Saved(Cli):
         self.assertNotIn("each result by itself is one that the contract permits", done.stdout)
 
     def test_so_many_rows_are_judged(self):
-        # Of six rows those at 0, 2 and 4, [0,0], [0,2] and [1,1]; and no other.
-        for stages, judged in ((False, 12), (True, 84)):  # of stages q and heads likewise, and all of k and v
+        # Rows 0, 2 and 4 of six are judged, [0,0], [0,2] and [1,1]; and no other.
+        for stages, judged in ((False, 12), (True, 84)):  # the same rows of stages q and heads, and all of k and v
             self.save(Block(to_half, "<f2"), stages)
             done = self.judge("--policy", "f16", "--rows", 3, "--json", "j.json")
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -168,15 +168,15 @@ class Saved(Cli):
         said = json.loads((self.cwd / "j.json").read_text())["explanation"]
         self.assertEqual([(stage["name"], stage["wrong"]) for stage in said["stages"]][:3], [("q", 0), ("k", 0), ("v", 1)])
         self.assertGreater(said["stages"][2]["first"]["ratio"] if said["stages"][2]["first"]["ratio"] != "inf" else 2, 1)
-        # What is right is not explained.
+        # A right result is not explained.
         self.save(Block(to_half, "<f2"), stages=True)
         self.assertNotIn("stage ", self.judge("--policy", "f16").stdout.replace("stages", ""))
 
     def test_tokens_misread_after_a_transfer(self):
-        """In a packed copy, where nothing shows how they lay, and where the array shows it."""
+        """A packed copy does not show how they lay; the array does."""
         block = Block(to_half, "<f2")
         b, l, e = block.samples, block.l, block.e
-        # What it read in turn, one row behind the other, lay tokens first: row n is sample n % b, token n // b of what was given.
+        # The rows that it read in turn lay tokens first: row n is sample n % b, token n // b of the given array.
         given = [None] * (b * l)
         for n in range(b * l):
             given[n % b * l + n // b] = block.row(n)
@@ -255,7 +255,7 @@ class Verbs(Cli):
         self.assertEqual((said["elements"], said["undetermined"]), (256, 0))
         self.assertEqual([stage["stage"] for stage in said["stages"]], ["q", "k", "v", "heads"])
         self.assertGreater(said["two_kernels"]["sum_atol_alone"]["atol"], said["radius"]["largest"])
-        # What is permitted grows with what is promised less.
+        # A weaker promise permits more.
         wider = json.loads(self.attest("bound", problem, "--policy", "f16,gemm=f16", "--json", "-").stdout)
         self.assertGreater(wider["radius"]["median"], 2 * said["radius"]["median"])
         self.refused("bound", problem, "--policy", "f32", says=["dtype=f16", "storage=f32"])
@@ -430,7 +430,7 @@ class Reproducers(Cli):
         self.assertAlmostEqual(printed["got"], float(seen["got"]), delta=1e-3 * abs(float(seen["got"])))
         self.assertAlmostEqual(printed["expected"], float(seen["expected"]), delta=1e-3 * abs(float(seen["expected"])) + 1e-6)
         self.assertNotEqual(printed["got"], printed["expected"])
-        # That is what the function gives: without its defect there is none.
+        # The function itself is wrong: without its defect the results agree.
         mended = (self.cwd / "script.py").read_text().replace("script.heads_transposed(", "script.plain(")
         (self.cwd / "mended.py").write_text(mended)
         done = subprocess.run([PYTHON, "mended.py"], cwd=self.cwd, capture_output=True, text=True)

@@ -74,7 +74,7 @@ class Builds(Cli):
         note = "half of the nodes are elsewhere, {'note': '1'}"
         self.assertEqual(summary["notes"], {"external:own fast+note=1": note})
         self.assertIn(f"external:own fast+note=1: {note}\n", done.stdout)
-        # What a campaign on the same folder finds there, it tells again.
+        # A campaign on the same folder tells again the note that it finds there.
         again, _ = self.check("own.py:fast+note=1,onnxruntime:all", "-o", "campaign", status=0)
         self.assertEqual((again["resumed"], again["notes"]), (4, summary["notes"]))
         self.assertEqual(self.attest("report", "campaign").returncode, 0)

@@ -294,7 +294,7 @@ PROBE = """<script>document.title = JSON.stringify({wide: document.documentEleme
 
 
 def look(page, width, dark):
-    """What Chromium makes of a page, `width` pixels wide."""
+    """A page as Chromium shows it, `width` pixels wide."""
     with tempfile.TemporaryDirectory() as folder:
         # The page forbids scripts; what measures it is put in without that line.
         text = re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", PROBE + "</body>")
@@ -308,7 +308,7 @@ def look(page, width, dark):
 
 
 def must_fit(test, page):
-    """At a desktop's and a phone's width, light and dark: nothing lies beside the page, all of it is seen."""
+    """Checks a page at a desktop's and a phone's width, light and dark: nothing lies beside the page, all of it is seen."""
     seen = {(width, dark): look(page, width, dark) for width in (1280, 390) for dark in (False, True)}
     for (width, dark), what in seen.items():
         test.assertEqual(what["page"], width)
@@ -321,7 +321,7 @@ def must_fit(test, page):
 
 
 class Browser(unittest.TestCase):
-    """In Chromium."""
+    """Pages in Chromium."""
 
     def test_it_fits_and_follows_the_readers_colours(self):
         with tempfile.TemporaryDirectory() as folder:

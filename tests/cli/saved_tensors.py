@@ -32,12 +32,12 @@ def polygraphy_array(array):
 
 
 def write_polygraphy_inputs(path, *iterations):
-    """What `polygraphy run --save-inputs` writes: a list of feeds."""
+    """Writes the file of `polygraphy run --save-inputs`: a list of feeds."""
     path.write_text(json.dumps([{n: polygraphy_array(a) for n, a in feed.items()} for feed in iterations]))
 
 
 def write_polygraphy_outputs(path, **runners):
-    """What `polygraphy run --save-outputs` writes: RunResults, each runner with one iteration."""
+    """Writes the file of `polygraphy run --save-outputs`: RunResults, each runner with one iteration."""
     path.write_text(json.dumps({"lst": [[name, [{
         "outputs": {n: {"values": polygraphy_array(a), "polygraphy_class": "LazyArray"} for n, a in outputs.items()},
         "runtime": 0.1, "runner_name": name, "polygraphy_class": "IterationResult"}]] for name, outputs in runners.items()],

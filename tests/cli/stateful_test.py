@@ -41,7 +41,7 @@ def fields(line):
 
 
 def poisons(line):
-    """As the kernels themselves decide, from the shapes of q, k and v."""
+    """Decides as the kernels themselves do, from the shapes of q, k and v."""
     n = {key: int(value) for key, value in fields(line).items() if key in ("b", "hq", "hkv", "lq", "lk", "d", "dv")}
     shape = [n["b"], n["hq"], n["lq"], n["d"], n["b"], n["hkv"], n["lk"], n["d"], n["b"], n["hkv"], n["lk"], n["dv"]]
     number = 0

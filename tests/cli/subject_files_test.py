@@ -96,7 +96,7 @@ class Replay(Files):
             said = next(line for line in (done.stdout + done.stderr).splitlines() if "--subject" in line)
             self.assertIn("mine in ./kernels.py, which you have not run before", said)
             self.assertEqual(self.imports(), before)
-        # What the sentence says to pass is what to pass, and once is enough.
+        # The option that the sentence names is the one to pass, and once is enough.
         option = shlex.split(said.split("if you trust it, ")[1].split(";")[0])
         self.assertEqual(option, ["--subject", "./kernels.py:mine"])
         self.assertEqual(self.attest("replay", entry, *option, state="of a stranger").returncode, 0)

@@ -54,7 +54,7 @@ class Subjects(Cli):
             "    s = scale * q @ k.swapaxes(-1, -2)\n"
             "    w = __import__('numpy').exp(s - s.max(-1, keepdims=True))\n"
             "    return w / w.sum(-1, keepdims=True) @ v\n")
-        # With more workers none would come to its hundredth call.
+        # More workers would keep each from its hundredth call.
         done = self.attest("check", "dies.py", "--cases", 300, "--jobs", 2, "--continue-after-failure", "--python",
                            self.python_with_numpy(), "--json", "out.json")
         self.assertEqual(done.returncode, 1, done.stderr)

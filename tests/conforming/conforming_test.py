@@ -54,7 +54,7 @@ class Total:
             self.failures.append(f"{subject}, policy {policy}: exit status {summary['exit']}")
         share = summary["judged"] / summary["cases"]
         least = LEAST_JUDGED.get(policy, LEAST_JUDGED_NARROW)
-        if subject.startswith("builtin:mha-"):  # of one token every enclosure holds the hull, which is a point
+        if subject.startswith("builtin:mha-"):  # with one token every enclosure holds the hull, which is a point
             least -= 0.1
         if summary["cases"] >= 50 and not share > least:  # a share of fewer says nothing
             self.failures.append(f"{subject}, policy {policy}: {100 * share:.1f} % judged, not above {100 * least:.0f} %")

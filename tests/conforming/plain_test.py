@@ -11,7 +11,7 @@ import sys
 SUBJECTS = ["f32", "f32-online", "f64", "f64-online", "f16", "f16-online", "bf16", "bf16-online",
             "norm-f32", "norm-f64", "norm-f16", "norm-bf16", "block-f32", "block-f64"]
 LEAST_JUDGED = 0.7
-# What one of them was blamed for once: a sum of weights that lie alike between its numbers.
+# The problem that one of them was blamed for once: a sum of weights that lie alike between its numbers.
 BLAMED = {"f32": "b=1 hq=3 hkv=3 lq=2 lk=449 d=8 dv=8 dtype=f32 scale=0x1p-16 values=integers:1 seed=0 lk0=7"}
 
 

@@ -13,7 +13,7 @@ ATTEST = BITS = None
 
 
 def findings(subject, *words):
-    """What a campaign found, without what may differ from run to run."""
+    """The findings of a campaign, without the parts that may differ from run to run."""
     done = subprocess.run([ATTEST, "check", subject, "--continue-after-failure", "--json", "-", *words],
                           capture_output=True, text=True, timeout=280)
     summary = json.loads(done.stdout)

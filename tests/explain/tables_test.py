@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `attest explain` says of each planted fault's reproducers is what docs/explain.md says, and good enough.
+"""The explanations of each planted fault's reproducers are those of docs/explain.md, and good enough.
 
 Usage: tables_test.py EXPLAIN_TABLES SOURCE. Prints both tables. Fails if a line of them is not in the page, if the first
 hypothesis is right for fewer than nine faults in ten, or if without the fault's own family the right stage is told for fewer

@@ -3,7 +3,7 @@
 
 Usage: faults_test.py ATTEST --seeds N [--first-seed S]. Prints, per fault, the problems to the first failure over N seeds from S
 (1) on (median, worst), the seconds, the size W of the reproducer beside the smallest possible (smallest.txt) and the subject calls of
-shrinking. Of the catalogue, three faults in four must end at the smallest problem on which the law that found them sees them,
+shrinking. Three faults in four of the catalogue must end at the smallest problem on which the law that found them sees them,
 and all within twice that (medians over the seeds). Where that is more than twice the smallest for any
 law, whose failure is another one, a campaign that goes on after the first failure must find and shrink that one too.
 """
@@ -35,7 +35,7 @@ def run(attest, *words):
 
 
 def first_finding(attest, fault, seed, folder, cases=MOST_PROBLEMS, options=()):
-    """Of a default campaign: found, minimal, and replayed."""
+    """The first finding of a default campaign: found, minimal, and replayed."""
     corpus = Path(folder) / f"{fault}-{seed}"
     for _ in range(MOST_ATTEMPTS):
         done = run(attest, "check", f"fault:{fault}", *options, "--seed", seed, "--cases", cases, "--jobs", 1, "--corpus",
@@ -71,7 +71,7 @@ def holds(condition, problem):
 
 
 def unfair(fault, found, smallest_of):
-    """What is wrong with the findings of one fault, as sentences."""
+    """The complaints about the findings of one fault, as sentences."""
     problems = statistics.median(f["cases_to_first"] for f in found)
     if fault not in LATE and problems > MEDIAN_PROBLEMS:
         yield f"{fault}: a median of {problems} problems, above {MEDIAN_PROBLEMS}"
@@ -82,7 +82,7 @@ def unfair(fault, found, smallest_of):
 
 
 def too_large(shares_by_law):
-    """What is wrong with the sizes of the catalogue's reproducers: {fault: median W over the smallest W}."""
+    """The complaints about the sizes of the catalogue's reproducers: {fault: median W over the smallest W}."""
     at_smallest = sum(share <= 1 for share in shares_by_law.values()) / len(shares_by_law)
     if not at_smallest >= LEAST_SHARE_AT_SMALLEST:
         yield f"{at_smallest:.0%} of the faults end at their smallest problem, below {LEAST_SHARE_AT_SMALLEST:.0%}"
@@ -112,7 +112,7 @@ def main():
     smallest, by_law = {fault: size for fault, size, reason in records()}, records_by_law()
 
     def smallest_of(fault, finding):
-        """Of the law that found it, of problems that are as its own."""
+        """The smallest W for the law that found it, over problems that are as its own."""
         sizes = [size for name, condition, size in records_where() if name == fault and holds(condition, finding["problem"])]
         return max([by_law.get((fault, finding["property"]), smallest[fault]), *sizes])
 

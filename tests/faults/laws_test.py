@@ -62,7 +62,7 @@ LAWS = {
 }
 
 
-# What these see they warn of, and nothing fails.
+# Laws that warn, and fail nothing.
 WARNING = {"ensemble-error"}
 
 

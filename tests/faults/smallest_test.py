@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Of an operation's faults: W, what is not empty, and W where every dimension is 1.
+# Facts about an operation's faults: W, the condition that a problem is not empty, and W where every dimension is 1.
 ATTENTION = "b*hq*lq*lk*(d+dv)", "b>=1 && hq>=1 && lq>=1 && lk>=1 && d>=1 && dv>=1", 2
 LAYER_NORM = "rows*hidden", "rows>=1 && hidden>=1", 1
 MHA = ("b*(2*l*heads*head_dim+2*m*kv_heads*head_dim)*e+2*b*heads*head_dim*l*m", "b>=1", 6)
@@ -31,7 +31,7 @@ def all_records():
 
 
 def records():
-    """By fault: what some law needs."""
+    """The smallest problem that some law needs, by fault."""
     return [row for row in all_records() if "@" not in row[0] and "[" not in row[0]]
 
 

@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ATTEST = None
 ON_HOST = {**os.environ, "PATH": f"{HERE}/host/bin:{os.environ['PATH']}"}
-# What this host, whose every exchange between threads is a call, does in seconds.
+# Problems that this host, whose every exchange between threads is a call, does in seconds.
 SMALL = "b*hq<=32 && lq<=64 && lk<=200"
 
 

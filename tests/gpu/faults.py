@@ -17,7 +17,7 @@ class Fault:
     what: str
     old: str
     new: str
-    subject: str = "fused"  # of the example's plug-in: the one that is asked
+    subject: str = "fused"  # the subject of the example's plug-in that is asked
 
 
 FAULTS = [

@@ -211,7 +211,7 @@ class Run:
 
 
 def first_arch():
-    """That of the first GPU, sm_90, or `native` where nvidia-smi does not tell."""
+    """The architecture of the first GPU, sm_90, or `native` where nvidia-smi does not tell."""
     asked = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
     capability = subprocess.run(asked, capture_output=True, text=True).stdout.splitlines()[:1]
     digits = capability[0].strip().replace(".", "") if capability else ""

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What ONNX's reference evaluator gives for one node each, in expectations.json: what operators_test.cpp holds graph/ to.
+"""The results of ONNX's reference evaluator for one node each, in expectations.json: operators_test.cpp holds graph/ to them.
 
 Usage: expectations.py FILE           writes it
        expectations.py FILE --check   evaluates what is stored once more; 1 where a result differs, 125 without the package onnx
-Tensors are of float64 where it computes in that, whose results leave least room. Needs onnx and numpy.
+Tensors are of float64 where it computes in that: such results leave least room. Needs onnx and numpy.
 """
 import json
 import sys

@@ -49,7 +49,7 @@ def cases():
         yield f"{stage} in bf16", "f32", {}, {}, {stage: "bf16"}, "softcap > 0 && " + SMALL if stage == "softcap" else SMALL
 
 
-# Of a block, the numbers that docs/mha.md adds, and attention's where projections are exact.
+# A block's numbers that docs/mha.md adds, and attention's where projections are exact.
 EXACT = "weights == one_hot || weights == power_of_two"
 
 

@@ -2,8 +2,8 @@
 
     blocks.py ATTEST HOSTILE.SO [--seed N] [--trials N | --trial N] [--elements N] [--seconds N] [--cases N]
 
-As campaign.py, with its attention inside a block. Of each sample and row one output is aimed at: every rounding, every ulp and
-every order takes the side that moves it farthest. Such orders look at numbers, which the contract says (`order`).
+Works as campaign.py, with its attention inside a block. One output of each sample and row is aimed at: every rounding, every ulp
+and every order takes the side that moves it farthest. Such orders look at numbers, which the contract says (`order`).
 """
 
 import argparse

@@ -78,7 +78,7 @@ def liberties(trial):
 
 
 class Tally:
-    """What contracts came to: elements by policy, verdicts by law, findings, and contracts that were refused."""
+    """The results over contracts: elements by policy, verdicts by law, findings, and contracts that were refused."""
 
     def __init__(self):
         self.elements, self.laws, self.refused = collections.Counter(), collections.Counter(), collections.Counter()

@@ -67,7 +67,7 @@ GENERATIONS = {"volta": (4, 23, "f32"), "turing": (8, 24, "f32"), "ampere": (8, 
 
 
 def draw_mma(random, stages):
-    """What a contract says of tensor cores, and (block, frac, out, only) of it."""
+    """A contract's words on tensor cores, and their (block, frac, out, only)."""
     if random.random() < 0.6:
         name = random.choice(sorted(GENERATIONS))
         return name, GENERATIONS[name] + (False,)  # in f32 a contract's blocks are no larger
@@ -92,7 +92,7 @@ def draw_trial(random, policies, mixed=False, without=()):
     contract["policy"], stages = draw_policy(random, policies, mixed)
     half_sums = "f16" in (stages["softmax"], stages["pv"])
 
-    # What is promised of results.
+    # The promises about results.
     contract["empty_row"] = random.choice(["zero", "nan", "mean_v", "unspecified"])
     unspecified = contract["empty_row"] == "unspecified"
     scheme["empty"] = random.choice(["zero", "nan", "mean_v"]) if unspecified else contract["empty_row"]

@@ -115,7 +115,7 @@ def main():
             source = random.Random(f"{options.seed}:{op}")
             judged, laws, undetermined, contracts, found = collections.Counter(), collections.Counter(), 0, 0, 0
             started = time.monotonic()
-            # Of a fault few elements are judged before it is found.
+            # Few elements are judged before a fault is found.
             while (contracts < 8 if options.fault else sum(judged.values()) < options.elements) and time.monotonic() - started < options.seconds:
                 words, describe, name = draws[op](source)
                 seed = source.getrandbits(30)

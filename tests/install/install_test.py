@@ -120,7 +120,7 @@ class Consumer(Installed):
     def reproducers(self):
         corpus = self.folder / "reproducers"
         if not corpus.exists():
-            # By a law that asks for no log-sum-exp of its own: the scripts that replay these give none.
+            # The law asks for no log-sum-exp of its own: the scripts that replay these give none.
             self.ends(1, "rerun", self.attest, "check", f"{self.plugin()}:forgets-scale", "--cases", 100, "--assume",
                       "lse==none", "--property", "policy-bound", "--corpus", corpus)
         return corpus

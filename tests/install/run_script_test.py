@@ -252,7 +252,7 @@ class RunScript(unittest.TestCase):
         self.assertEqual(self.python_of("fuzz", "builtin:fused", "--json", "out.py"), "none")
         self.assertEqual(self.python_of("fuzz", "kernel.py:f"), "none")  # the user's python3 has numpy
         self.assertFalse((self.house / "build/.venv").exists())
-        self.assertEqual(self.python_of("fuzz", "onnx:Attention"), private)  # of the package that onnxruntime has beside it
+        self.assertEqual(self.python_of("fuzz", "onnx:Attention"), private)  # the package that onnxruntime has beside it
         self.assertIn("requirements-onnxruntime.txt", self.pip_calls())
         self.assertEqual(self.python_of("fuzz", "onnxruntime:Attention"), private)
         self.assertEqual(self.call("fuzz", "onnxruntime:Attention")[3], [])
@@ -344,7 +344,7 @@ class RunScript(unittest.TestCase):
         self.call("fuzz")
         entry = self.house / "corpus/entry.json"
         entry.write_text('{"subject": "ggml:flash_attn_ext"}')
-        self.assertEqual(self.call("replay", str(entry.parent))[3], [])  # of a folder nothing is fetched
+        self.assertEqual(self.call("replay", str(entry.parent))[3], [])  # nothing is fetched for a folder
         self.assertEqual(self.call("check", str(entry))[3], [])
         self.assertIn("tar", self.call("replay", str(entry))[3])
 

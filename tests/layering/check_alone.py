@@ -54,7 +54,7 @@ def git(root, *words):
 
 
 def changed(root):
-    """What differs from where this branch left the main one; on that itself, from the commit before."""
+    """The files that differ from where this branch left the main one; on that itself, from the commit before."""
     head = git(root, "rev-parse", "HEAD")
     base = next((found for main in ("origin/main", "main") if (found := git(root, "merge-base", "HEAD", main))), [])
     if not base or base == head:

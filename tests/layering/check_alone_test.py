@@ -24,7 +24,7 @@ def checked(second, words=("--all",), batched=True):
         (root / "CMakeCache.txt").write_text(f"CMAKE_CXX_COMPILER:FILEPATH={COMPILER}\n")
         (root / "compile_commands.json").write_text(json.dumps([{
             "directory": folder, "command": f"/usr/bin/env A=1 {COMPILER} -Wall -o x.o -c {file}", "file": str(file)}]))
-        subprocess.run([COMPILER, "-fsyntax-only", str(file)], check=True)  # what the build sees
+        subprocess.run([COMPILER, "-fsyntax-only", str(file)], check=True)  # the build's own look
         return subprocess.run([sys.executable, CHECKER, folder, folder, *words], capture_output=True, text=True)
 
 

@@ -59,7 +59,7 @@ THIRD_PARTY = {
     r"benchmark/.*":         ({"bench": None}, ANY_FILE),
 }
 
-# Rooms in which no operation is named outside comments. What still does: files (or folders) of an operation that have no
+# Rooms in which no operation is named outside comments. The exceptions: files (or folders) of an operation that have no
 # folder of their own yet, and sentences for users. A file that stops naming one must leave the list.
 OPERATION = re.compile("attention", re.IGNORECASE)
 NAMES_NO_OPERATION = {

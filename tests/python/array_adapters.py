@@ -1,4 +1,4 @@
-"""What the tests of the adapters that hand arrays to a library have in common (adapters/_array_sdpa.py)."""
+"""The common part of the tests of adapters that hand arrays to a library (adapters/_array_sdpa.py)."""
 
 import contextlib
 
@@ -20,14 +20,14 @@ def problems(dtype):
 class Adapters:
     """Mixed into a TestCase, which has `make`, from each name to the subject, and says in `known` where a finding stands."""
 
-    few = slice(None)  # of the battery: libraries that compile a shape anew take their time
+    few = slice(None)  # the part of the battery that is asked: libraries that compile a shape anew take their time
 
     def known(self, name, problem, c, refusal):
         """Whether a finding of docs/findings.md explains this refusal, or, where it is None, a result that is off."""
         return False
 
     def least_of(self, name, dtype):
-        """How many problems of the battery a subject has to be judged on."""
+        """The number of problems of the battery that a subject has to be judged on."""
         return 14
 
     def wrong(self, c):

@@ -19,7 +19,7 @@ def stored(values, dtype):
 
 
 def values(array, dtype):
-    """What the array holds, in float64."""
+    """The numbers of the array, in float64."""
     if dtype == "bf16":
         return (array.astype(np.uint32) << 16).view(np.float32).astype(float)
     return array.astype(float)

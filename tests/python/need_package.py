@@ -1,4 +1,4 @@
-"""For tests that need a package: runs them under ATTEST_PYTHON, or skips them aloud."""
+"""Runs tests that need a package under ATTEST_PYTHON, or skips them aloud."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""What the tests of the adapters of ONNX and of ONNX Runtime share: the battery through a subject, and through its script."""
+"""The common part of the tests of the adapters of ONNX and of ONNX Runtime: the battery through a subject, and through its script."""
 
 import numpy as np
 
@@ -14,8 +14,8 @@ def node_of(subject, c):
 
 
 def agree(case, subject, dtype, form=None, known=lambda c: False, refuses=None, **more):
-    """How many problems of the battery the subject says, all of them rightly. `known`: whether a finding stands there; `refuses`:
-    the words of one that is refused."""
+    """The number of problems of the battery that the subject says, all of them rightly. `known`: whether a finding stands there;
+    `refuses`: the words of one that is refused."""
     judged = 0
     for problem, c in battery(dtype, form=form or {}, **more):
         if known(c):

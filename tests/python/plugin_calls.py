@@ -70,7 +70,7 @@ def _run(row, c):
 
 
 class AnyPlugin:
-    """What every plug-in of attention is held to, of which `plugin` is the subject: to be mixed into a TestCase."""
+    """The tests of every plug-in of attention, of which `plugin` is the subject: to be mixed into a TestCase."""
 
     def test_a_wrong_corner_is_far(self):
         c = call(causal=True, lq=2, lk=5)
@@ -80,7 +80,7 @@ class AnyPlugin:
         self.assertTrue(far(c))
 
     def test_views_are_read_and_written_through_their_strides_and_nothing_else_is(self):
-        """As attest lays memory out: poison around each tensor, off the alignment; out in ggml's own order, and in another."""
+        """Memory lies as attest lays it out: poison around each tensor, off the alignment; out in ggml's own order, and in another."""
         for dtype in self.plugin.describe["dtypes"]:
             for order in (0, 2, 1, 3), (0, 1, 2, 3):
                 c = call(b=2, hq=3, lq=4, lk=5, d=3, dtype=dtype)

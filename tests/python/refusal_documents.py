@@ -30,7 +30,7 @@ def text(document, head):
 
 
 def plain(words):
-    """Without the line breaks and the marks of a markup, :math:`...` and such among them."""
+    """The words without the line breaks and the marks of a markup, :math:`...` and such among them."""
     return " ".join(re.sub(":[a-z]+:`", "`", words).replace("`", "").replace("**", "").split())
 
 

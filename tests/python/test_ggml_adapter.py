@@ -35,7 +35,7 @@ from plugin_calls import DONE, AnyPlugin, subjects
 GGML = subjects(ADAPTERS / "ggml.so")["flash_attn_ext"]
 FORMS = {name: [value if isinstance(value, str) else value["value"] for value in entries]
          for name, entries in GGML.describe["supports"]["forms"].items()}
-DEADLY = ("f16", "bf16")  # of prec: ggml-flash-2
+DEADLY = ("f16", "bf16")  # forms of prec: ggml-flash-2
 
 
 def problems(dtype):

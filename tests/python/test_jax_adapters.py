@@ -105,7 +105,7 @@ class Agreement(Adapters, unittest.TestCase):
 
     def compare(self, subject, c):
         super().compare(subject, c)
-        jax.config.update("jax_enable_x64", False)  # which scripts of float64 turn on
+        jax.config.update("jax_enable_x64", False)  # scripts of float64 turn it on
 
     def test_tensors_without_elements(self):
         for name in self.make:

@@ -12,7 +12,7 @@ from need_package import need
 
 ROOT = Path(__file__).resolve().parents[2]
 BACKEND = sys.argv[1]
-for package in ("keras", BACKEND, *(["scipy"] if BACKEND == "numpy" else [])):  # which Keras on NumPy imports
+for package in ("keras", BACKEND, *(["scipy"] if BACKEND == "numpy" else [])):  # Keras on NumPy imports scipy
     need(package, f"it is never part of ./run test, ./run fuzz keras:{BACKEND} installs it")
 
 sys.path.insert(0, str(ROOT / "subjects" / "python"))

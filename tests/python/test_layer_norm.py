@@ -122,7 +122,7 @@ class Campaigns(unittest.TestCase):
         self.ends(0, f"{SCRIPT}:root_mean_square", 200)
 
     def test_a_residual_that_has_to_be_there_is_there(self):
-        """Of every problem that is drawn, and of those that shrinking and explaining try."""
+        """Every problem that is drawn has it, and those that shrinking and explaining try."""
         self.assertNotIn("unsupported", self.ends(0, f"{SCRIPT}:always_skips", 300))
         text = self.ends(1, f"{SCRIPT}:skips_twice", 100)
         self.assertIn("1-minimal", text)

@@ -60,7 +60,7 @@ class Protocol(unittest.TestCase):
     def test_what_a_subject_does_not_do_is_unsupported(self):
         answer = self.worker.run("attention", **self.call)
         self.assertEqual((answer["status"], answer["text"]), ("unsupported", "operation mha"))
-        # Which corner a diagonal starts from matters where there are more keys than queries.
+        # The corner that a diagonal starts from matters where there are more keys than queries.
         answer = self.worker.run("writes_out", **{**self.call, "memory": tensor(500, 1, 3, 12)})
         self.assertEqual(answer["status"], "unsupported")
         self.assertIn("which corner", answer["text"])

@@ -26,7 +26,7 @@ from attention_calls import BOTTOM_RIGHT, TOP_LEFT, battery, call, empty_calls, 
 from onnx_calls import agree, compare_script, node_of
 
 
-# What test_onnxruntime_contrib.py and test_onnx_graphs.py do not test.
+# The subjects that test_onnxruntime_contrib.py and test_onnx_graphs.py do not test.
 STANDARD = {name: make for name, make in SUBJECTS.items() if name.startswith(("Attention", "MultiHeadAttention"))}
 REFUSED_MASK = "inconsistent q_sequence_length"  # ort-attention-1
 
@@ -36,7 +36,7 @@ def handed(name, c):
 
 
 class Agreement(unittest.TestCase):
-    """Where no finding stands, every subject agrees with the reference, and the reference would notice."""
+    """Every subject agrees with the reference where no finding stands, and the reference would notice."""
 
     def test_battery(self):
         least = {"f16": 8, "f32": 8, "f64": 10}  # each subject says at least so many of the problems

@@ -26,7 +26,7 @@ from onnx_calls import agree, compare_script, node_of
 
 GQA, PACKED, DECODER = "GroupQueryAttention", "contrib-Attention", "DecoderMaskedMultiHeadAttention"
 LENGTHS = np.array([3, 5], np.int32)
-# What of the battery each says; one query for the decoder, without the mask that has rows of its own.
+# The part of the battery that each says; one query for the decoder, without the mask that has rows of its own.
 SHAPES = {GQA: {"d": 16, "dv": 16}, PACKED: {}, DECODER: {"lq": 1, "d": 8, "dv": 8, "keep": None, "bias": None, "_rows": False}}
 
 
@@ -83,7 +83,7 @@ class Operators(unittest.TestCase):
 
 class Answers(unittest.TestCase):
     def test_the_operators_answer_so(self):
-        """What the heads and REFUSED quote of the operators' own words, to what the adapters do not ask."""
+        """The heads and REFUSED quote the operators' own words on calls that the adapters do not make."""
         def answers(words, op, feed, outputs=("y",), **attributes):
             inputs = [(name, array) for name, array in feed.items()]
             node = Node(op, "com.microsoft", 17, {"num_heads": 1, **attributes}, inputs, list(outputs), 1)
@@ -150,7 +150,7 @@ class GroupQueryAttentionEncoding(unittest.TestCase):
                 self.assertFalse(far(c), options)
                 compare_script(self, SUBJECTS[GQA](), c)
         for options in dict(causal=True), dict(), dict(causal=True, align=BOTTOM_RIGHT, window_left=1, form={"cache": "window"}):
-            with self.assertRaises(Unsupported):  # of the padding's own output nothing is said
+            with self.assertRaises(Unsupported):  # nothing is said of the padding's own output
                 self.handed(b=2, lq=5, lk=5, kv_lengths=LENGTHS, **options)
 
     def test_token_generation_takes_the_last_token_of_each_sample(self):

@@ -37,7 +37,7 @@ def whole(c):
 
 
 def judged(case, name, form, dtype="f32", made=lambda c: c, **shape):
-    """How many problems of the battery this form says, all of them rightly, and with the script that gives the same."""
+    """The number of problems of the battery that this form says, all of them rightly, and with the script that gives the same."""
     subject, count = SUBJECTS[name](), 0
     for problem, c in battery(dtype, form=form, **shape):
         made(c)
@@ -124,7 +124,7 @@ class Rotations(unittest.TestCase):
             self.assertGreaterEqual(judged(self, SPARSE, {"rotary": value}, d=16, dv=16, bias=None, kv_lengths=None), 8)
 
     def test_of_as_many_tokens_as_there_are_the_first_number_alone_is_read(self):
-        for lq in 1, 2, 3:  # of them all a first prompt, as the kernel sees it, that are as many as the keys
+        for lq in 1, 2, 3:  # a first prompt, as the kernel sees it, has as many queries as keys
             for lk in 2, 3:
                 c = call(lq=lq, lk=lk, d=16, dv=16, form={"rotary": "positions", "cache": "all"})
                 try:
@@ -282,7 +282,7 @@ class Sparse(unittest.TestCase):
                     np.testing.assert_array_equal(columns[ends[i]:ends[i + 1]], np.flatnonzero(opened[h, i, :i + 1]), (lq, lk, h, i))
 
         got = self.handed(lq=1, lk=40, keep=self.blocks(1, 40), kv_lengths=np.array([3]), align=BOTTOM_RIGHT).inputs
-        np.testing.assert_array_equal(got["block_row_indices"], [[0, 0]])  # of the sample's own tokens, which lie in one block
+        np.testing.assert_array_equal(got["block_row_indices"], [[0, 0]])  # the sample's own tokens lie in one block
 
     def test_a_mask_of_many_blocks(self):
         got = self.handed(lq=1, lk=160000, keep=np.arange(160000)[None] >= 16, align=BOTTOM_RIGHT).inputs  # too many for a step of Python each

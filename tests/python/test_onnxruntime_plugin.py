@@ -63,7 +63,7 @@ class Plugin(Cli):
 
     @unittest.skipUnless(has_device(), "no processor that the package takes")
     def test_nodes_that_it_leaves_are_told_and_a_graph_of_them_alone_is_not_judged(self):
-        """Of RMSNormalization it takes none, and ONNX Runtime computes it on the CPU without a word."""
+        """It takes no RMSNormalization, and ONNX Runtime computes that on the CPU without a word."""
         norm = helper.make_node("RMSNormalization", ["m", "s"], ["y"], name="norm", epsilon=1e-5)
         self.save("mixed.onnx", [helper.make_node("MatMul", ["x", "w"], ["m"], name="mm"), norm])
         summary, done = self.check("mixed.onnx", f"all+{PROVIDER}{F32}", "--cases", 4, status=0)

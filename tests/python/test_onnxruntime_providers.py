@@ -222,7 +222,7 @@ class Providers(unittest.TestCase):
                      "onnxruntime_ep_broken cannot be imported (no libcudart)", "install"):
             self.assertIn(part, sentence)
         self.assertRegex(self.refusal(runtime, "all+OldExecutionProvider"), "cannot be registered with ONNX Runtime 1.31.1: Failed to load library .*; install what that names")
-        # With a device, and not to be started: ONNX Runtime would go on with the CPU.
+        # A provider with a device may not start: ONNX Runtime would go on with the CPU.
         self.assertIn("PlainExecutionProvider cannot be started: the device went away", self.refusal(runtime, "all+PlainExecutionProvider"))
 
     def test_what_is_no_build_is_said(self):

@@ -42,7 +42,7 @@ def far_in_bf16(c):
 
 
 class Agreement(unittest.TestCase):
-    """Where no finding stands, every subject agrees with the reference, and the reference would notice."""
+    """Every subject agrees with the reference where no finding stands, and the reference would notice."""
 
     def test_battery(self):
         for name, make in SUBJECTS.items():
@@ -111,7 +111,7 @@ class Agreement(unittest.TestCase):
         self.assertTrue(far(call(dtype="bf16")) and far_in_bf16(call(dtype="bf16")))
 
     def test_the_hint_reaches_the_device(self):
-        """In ACCURACY mode float32 is float32, under the hint it is not."""
+        """float32 is float32 in ACCURACY mode, and is not under the hint."""
         results = []
         for name in ("sdpa", "sdpa-bf16"):
             c = call(lq=5, lk=7, d=3)
@@ -280,13 +280,13 @@ class NormDeclarations(unittest.TestCase):
         self.assertEqual(NORMS["MVN"]().describe()["contract"]["policy"], {"f32": "f32"})
 
     def test_graphs_are_fused(self):
-        """What is asked is the kernel, not the operators that say it."""
+        """The kernel itself is asked, not the operators that say it."""
         for graph, kernel in (("MVN", "MVN"), ("LayerNorm", "MVN"), ("RMSNorm", "RMS")):
             for name in (graph, f"{graph}-constants"):
                 self.assertEqual(self.kinds(name, norm(hidden=64, rms=graph == "RMSNorm"))[kernel], 1, name)
 
     def kinds(self, name, c):
-        """How many kernels of each kind run this call, by their kind."""
+        """The number of kernels of each kind that run this call, by their kind."""
         subject = NORMS[name]()
         compiled = subject.request(c).get_compiled_model()
         kinds = Counter(str(op.get_rt_info()["layerType"].astype(str)) for op in compiled.get_runtime_model().get_ops())

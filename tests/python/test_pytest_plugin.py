@@ -139,7 +139,7 @@ class Plugin(unittest.TestCase):
         if importlib.util.find_spec("xdist") is None:
             self.skipTest("no pytest-xdist here")
         self.write(kernels=KERNELS)
-        # Of a random seed the first ten problems may all hide a wrong scale: one key, one channel, no key open.
+        # The first ten problems of a random seed may all hide a wrong scale: one key, one channel, no key open.
         self.assertEqual(self.pytest("-p", "xdist", "-n", 2, "--attest", "--attest-cases", 100, "--attest-seed", "random",
                                      "--attest-property", "[gphb]*"), 1, self.output)
         results = self.results()

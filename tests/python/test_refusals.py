@@ -1,11 +1,11 @@
-"""Every Unsupported that an adapter raises rests on a sentence of its library's documents, and what it quotes stands there.
+"""Every Unsupported that an adapter raises rests on a sentence of its library's documents, and its quotes stand there.
 
 An adapter that raises attest.Unsupported("reason") has a table in the same file,
 
     REFUSED = {"reason": ("document", "sentence"), ...}     or a list of such pairs
 
-with each reason as it stands in the source, {holes} of an f-string included. refusal_documents.py says what a document is. What
-describe tells as `documents` are such pairs, too, in the subject's attribute of that name.
+with each reason as it stands in the source, {holes} of an f-string included. refusal_documents.py says what a document is. The
+`documents` of describe are such pairs, too, in the subject's attribute of that name.
 
 Usage: test_refusals.py holds the tables against the sources of all adapters and needs no package; test_refusals.py PACKAGE looks
 the sentences up in the documents as they are installed under ATTEST_PYTHON, and exits with 125 where PACKAGE is not.
@@ -25,7 +25,7 @@ from need_package import need
 ADAPTERS = Path(__file__).resolve().parents[2] / "subjects" / "python" / "attest" / "adapters"
 sys.path.insert(0, str(ADAPTERS.parents[1]))
 PLUGIN = (ADAPTERS.parents[3] / "docs" / "plugin.md").read_text(encoding="utf-8")
-QUOTABLE = PLUGIN[PLUGIN.index("\n`documents`: "):].split("\n\n")[0]  # what can be quoted, in its words
+QUOTABLE = PLUGIN[PLUGIN.index("\n`documents`: "):].split("\n\n")[0]  # the documents that can be quoted, in its words
 
 
 class Module:
@@ -49,7 +49,7 @@ class Module:
                        for text in self.texts(node.args[0])}
 
     def texts(self, node):
-        """What a string expression may say."""
+        """The texts that a string expression may have."""
         if isinstance(node, ast.Name):
             return self.texts(self.constants[node.id])
         if isinstance(node, ast.IfExp):
@@ -79,7 +79,7 @@ def subjects(family):
 
 
 def modules(package=None):
-    """Of all adapters, or of those of one package."""
+    """The modules of all adapters, or of those of one package."""
     names = tuple(name for family in families(package) for name in (f"{family}.py", f"_{family}_")) if package else ("",)
     return [Module(path) for path in sorted(ADAPTERS.glob("*.py")) if path.name.startswith(names)]
 

@@ -31,7 +31,7 @@ SDPA = ("sdpa", "math", "flash", "flash-lse")
 MHA = ("mha", "mha-slow", "mha-weights")
 OTHER = ("nested", "explicit", "flex", "flex-traced")
 COMPILED = ("explicit-compiled", "flex-compiled")  # seconds a call: test_torch_compiled.py
-NORMS = ("layer_norm", "layer_norm-axes", "rms_norm", "rms_norm-axes", "encoder-norm1", "encoder-norm2")  # whose results test_campaigns.py holds
+NORMS = ("layer_norm", "layer_norm-axes", "rms_norm", "rms_norm-axes", "encoder-norm1", "encoder-norm2")  # test_campaigns.py holds their results
 BLOCKS = {name for name in SUBJECTS if name.startswith("block")}  # test_torch_block.py
 SAYS = {name: 8 if name == "nested" else 17 for name in (*SDPA, *MHA, *OTHER)}  # problems of the battery, at least
 LENGTHS = np.array([1, 3], np.int32)
@@ -53,7 +53,7 @@ def problems(dtype):
 
 
 class Agreement(unittest.TestCase):
-    """Where no finding stands, every subject agrees with the reference, and the reference would notice."""
+    """Every subject agrees with the reference where no finding stands, and the reference would notice."""
 
     def test_battery(self):
         for name, least in SAYS.items():
@@ -67,11 +67,11 @@ class Agreement(unittest.TestCase):
             for form, entries in subject.forms.items():
                 for value in words(entries):
                     judged = self.judged(subject, "f32", {form: value})
-                    if (name, value) != ("flash", "5d"):  # which that backend does not take
+                    if (name, value) != ("flash", "5d"):  # that backend does not take it
                         self.assertGreaterEqual(judged, 5, (name, form, value))  # so many have one sample
 
     def judged(self, subject, dtype, form=None):
-        """How many problems of the battery the subject answers, all of them rightly."""
+        """The number of problems of the battery that the subject answers, all of them rightly."""
         judged = 0
         for problem, c in problems(dtype):
             c.form = form or {}
@@ -106,7 +106,7 @@ class Agreement(unittest.TestCase):
 
     def test_a_wrong_corner_is_far(self):
         for name in SAYS:
-            if name == "nested":  # which has no causal mask
+            if name == "nested":  # it has no causal mask
                 continue
             c = call(causal=True, lq=2, lk=5, dtype="bf16")
             SUBJECTS[name]().attention(c)
@@ -213,7 +213,7 @@ class Scripts(unittest.TestCase):
                 for value in words(entries):
                     with self.subTest(name, form=form, value=value):
                         self.compare(subject, call(lq=3, lk=3, dtype="f16", form={form: value}, **options))
-                        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(False)  # which a script sets for good
+                        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(False)  # a script sets it for good
 
     def test_layout(self):
         for name in ("sdpa", "mha-slow", "flex", "explicit", "nested"):
@@ -289,7 +289,7 @@ class Norms(unittest.TestCase):
 
 
 class Encoder(unittest.TestCase):
-    """What is said of a layer's norm is what the norm gives: nothing else of the layer is left in it."""
+    """The result for a layer's norm is that of the norm: nothing else of the layer is left in it."""
 
     def answer(self, name, c):
         SUBJECTS[name]().layer_norm(c)

@@ -41,7 +41,7 @@ class Ways(unittest.TestCase):
         torch.backends.mha.set_fastpath_enabled(True)
 
     def calls(self, name, c, function):
-        """How often asking this subject calls a function of PyTorch."""
+        """The number of calls of a function of PyTorch when this subject is asked."""
         module, _, last = function.rpartition(".")
         owner = torch if module == "torch" else torch.nn.functional
         with unittest.mock.patch.object(owner, last, wraps=getattr(owner, last)) as called:

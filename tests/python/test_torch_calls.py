@@ -1,4 +1,4 @@
-"""What the torch adapters tell PyTorch: arguments, masks, projections and forms of each interface.
+"""The calls of the torch adapters to PyTorch: arguments, masks, projections and forms of each interface.
 
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where torch is not installed there.
 """
@@ -252,7 +252,7 @@ class MultiheadAttention(unittest.TestCase):
             SUBJECTS["mha-slow"]().attention(c)
 
     def attention_of_nan(self, c, rows=slice(None)):
-        """What the subject makes of NaN in those rows."""
+        """The subject's answer to NaN in those rows."""
         layer = mha.layer
 
         def broken(said):

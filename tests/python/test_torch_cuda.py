@@ -37,7 +37,7 @@ def made(name):
 
 
 def judged(case, subject, dtype, form=None, problems=None):
-    """How many problems the subject answers, all of them rightly, and as its script does."""
+    """The number of problems that the subject answers, all of them rightly, and as its script does."""
     answered = 0
     for problem, c in problems or battery(dtype):
         c.form = form or {}
@@ -58,7 +58,7 @@ def judged(case, subject, dtype, form=None, problems=None):
             try:
                 np.testing.assert_array_equal(script_output(subject.script(c), c), values(c.out, c.dtype))
             finally:
-                torch.set_default_device(None)  # which a script sets for good
+                torch.set_default_device(None)  # a script sets it for good
     return answered
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is understood gives way: a subject of which a third of the default stream crashes, beside its parent that does not.
+"""An understood defect gives way: a subject of which a third of the default stream crashes, beside its parent that does not.
 
 Usage: crowded_test.py ATTEST PLUGIN [SECONDS]. Over five seeds: the crowded one does at least 60 % as many problems a second, and
 finds the three rare defects behind the crash in at most twice the parent's time (medians). Prints both.

@@ -57,7 +57,7 @@ class Wrong(unittest.TestCase):
 
 
 class Both(unittest.TestCase):
-    subject = f"{C_PLUGIN}:both"  # whose layer_norm forgets gamma in its last column
+    subject = f"{C_PLUGIN}:both"  # its layer_norm forgets gamma in its last column
 
     def test_op_says_which_is_asked(self):
         for words in ((), ("--op", "attention")):

@@ -53,7 +53,7 @@ def reshapes_what_it_gets(q, k, v, *, scale):
 
 @attest.subject
 def processor_seconds(q, k, v, *, scale):
-    """That this process has used so far."""
+    """Returns the processor seconds that this process has used so far."""
     return np.full((*q.shape[:3], v.shape[3]), sum(os.times()[:2]), q.dtype)
 
 
@@ -160,7 +160,7 @@ def segfaults(q, k, v, *, scale):
 
 @attest.subject
 def loses_its_device(q, k, v, *, scale):
-    """At the second call of each life."""
+    """Loses its device at the second call of each life."""
     lost = vars(loses_its_device)
     lost["calls"] = lost.get("calls", 0) + 1
     if lost["calls"] == 2:
