@@ -39,7 +39,7 @@ class LateRow {
 // One problem of a campaign as the table keeps it: its traits, and the verdicts of the laws.
 struct CaseRow {
   std::uint64_t number = 0;
-  std::uint64_t redraws = 0;  // how often it was drawn again to avoid what is understood (avoid.hpp)
+  std::uint64_t redraws = 0;  // draws repeated to avoid what is understood (avoid.hpp)
   LateRow traits;
   std::bitset<most_laws> held;       // laws that gave pass or warn, by position in all_laws()
   std::vector<FailureKey> failures;  // keys of the laws that failed, in their order

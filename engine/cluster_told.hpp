@@ -195,7 +195,7 @@ class ToldRules : public Groups {
 
   std::map<std::vector<std::size_t>, bool> shorter_;  // by the findings of one group and another
 
-  static constexpr double most_chance = 0.05;  // that a few failures lie where they do
+  static constexpr double most_chance = 0.05;  // chance that a few failures lie where they do
   // The same where the group's own law does not fail on them, or they pass in another form.
   static constexpr double by_another_law = 0.01;
 };

@@ -24,7 +24,7 @@ struct CaseRecord {
   CaseOutcome outcome;
   CaseRow row;
   std::uint64_t rejected = 0, left_out = 0;
-  double seconds = 0;   // that it took
+  double seconds = 0;   // the time it took
   double finished = 0;  // seconds since the campaign's start
   std::exception_ptr error;
   // Kept by Dispatch: the next case of its plan, for the thread that asked this one; whether it came back.
@@ -70,7 +70,7 @@ class Dispatch {
   void wait(double seconds);
 
  private:
-  static constexpr std::size_t most_kept = 8192;  // that were not taken
+  static constexpr std::size_t most_kept = 8192;  // cases that were not taken
   [[nodiscard]] bool has_more() const { return !stopped_ && (!left_.empty() || next_ < end_); }
   [[nodiscard]] bool may_grow() const { return growth_ && !stopped_ && !has_more() && out_ > 0; }
   void grow();

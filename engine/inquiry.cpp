@@ -11,7 +11,7 @@
 
 namespace attest::engine {
 namespace {
-constexpr std::int64_t most_calls = 200;  // that one answer is shrunk with
+constexpr std::int64_t most_calls = 200;  // calls that shrink one answer
 }  // namespace
 
 template <class Step>

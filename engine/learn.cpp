@@ -392,7 +392,7 @@ class Learner {
   const LearnOptions options_;
   std::vector<Atom> atoms_;
   std::vector<Cover> covers_;
-  std::vector<double> bits_of_;  // that each takes to say
+  std::vector<double> bits_of_;  // the bits that name each atom
   std::size_t column_ = 0;       // the trait whose values are
   std::vector<double> failing_column_, passing_column_;
   double atom_bits_ = 0;
@@ -410,7 +410,7 @@ std::vector<const Row*> thinned_out(const std::vector<const Row*>& rows) {
 
 std::vector<const Row*> with_neighbours(const std::vector<const Row*>& passing, std::span<const Row> options,
                                         std::span<const Row> values) {
-  constexpr std::size_t weight = 3;  // how often each row of `options` counts
+  constexpr std::size_t weight = 3;  // the count of each row of `options`
   std::vector<const Row*> rows = thinned_out(passing);
   for (const Row& row : options) rows.insert(rows.end(), weight, &row);
   for (const Row& row : values) rows.push_back(&row);

@@ -19,7 +19,7 @@ struct Learned {
   Predicate predicate;
   Separation counts;
   double bits = 0;       // by which it shortens the description of what fails; 0 if nothing does
-  double atom_bits = 0;  // that one comparison takes to say
+  double atom_bits = 0;  // the bits of one comparison
 };
 
 struct LearnOptions {

@@ -9,7 +9,7 @@ namespace attest::engine {
 // The result of a union.
 struct Merged {
   std::size_t folders = 0;
-  std::size_t entries = 0;            // that were read
+  std::size_t entries = 0;            // entries read
   std::size_t written = 0;            // reproducers of the union
   std::size_t renewed = 0;            // those with a digest that was not that of their contents: edited by hand
   std::vector<std::string> left_out;  // files that could not be read, a sentence each

@@ -31,7 +31,7 @@ struct Table {
   std::vector<Trait> all;
   const std::size_t fixed;
   std::array<std::vector<std::string_view>, most_form_traits> values;
-  std::deque<std::string> words;  // that `values` are views of
+  std::deque<std::string> words;  // the strings that `values` view
 };
 
 Table& table() {

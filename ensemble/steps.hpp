@@ -16,7 +16,7 @@ inline constexpr int draws = 3;
 // The outcome for one result.
 struct Outcome {
   bool found = false;        // R is beyond its limit in every draw, among many members
-  std::size_t elements = 0;  // that counted, in the first draw
+  std::size_t elements = 0;  // elements that counted, in the first draw
   int members = 0;           // the most that were asked of one draw
   std::vector<double> r;     // one for each draw that was asked
   Standing::Element worst;   // in the first draw

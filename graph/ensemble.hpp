@@ -50,7 +50,7 @@ struct Judgement {
   std::optional<double> t;  // root mean square of z, of least_for_t elements and more
   double t_limit = failing_t;
   Index judged = 0, undetermined = 0;
-  int members = 0;                 // that decided
+  int members = 0;                 // members that decided
   std::optional<Witness> witness;  // the element with the largest z, where that is above 0
   std::string mismatch;            // an output that is missing, or of another type or shape; z is infinite then
 };

@@ -31,7 +31,7 @@ struct Output {
   std::string name;
   int value = 0;
   std::optional<Type> type{};  // where it is known and to be written; a file's own is not read
-  std::size_t rank = 0;        // how many axes, written with it: their lengths are left open
+  std::size_t rank = 0;        // the number of axes, written with it: their lengths are left open
 };
 
 // Says of an output what is known from a result.

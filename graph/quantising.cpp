@@ -119,7 +119,7 @@ void dequantize_linear(Step& step) {
     // number of 8 bits is worth there is the difference of two numbers of up to 256 scales.
     const Array end = map_floats(step, scale, [](double s) { return 256 * s; });
     out = zip_floats(step, out, end, [](double v, double e) { return v + e; });
-    step.function(out, 1);  // that of a zero, too, which rounding alone leaves as it is
+    step.function(out, 1);  // the error of a zero, too, which rounding alone leaves as it is
     out = zip_floats(step, out, end, [](double v, double e) { return v - e; });
   }
   step.round(out);

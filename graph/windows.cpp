@@ -370,7 +370,7 @@ void lp_pool(Step& step) {
 
 namespace {
 
-// The tap with the largest number of each window, -1 without one. Of equal ones it is the first or, with `last`, the
+// The tap with the largest number of each window, -1 without one. Among equal ones it is the first or, with `last`, the
 // last: ONNX leaves that open.
 template <class T>
 std::vector<Index> largest_taps(std::span<const T> plane, const Windows& windows, bool last) {

@@ -25,8 +25,8 @@ class Diagnosis {
   Recorder& runtime(Subject& subject);
 
   // Whether a tensor, by name, is wrong by `law` on this problem, which fails, too, and no tensor that it is made of
-  // is; for `proven-bound`, whether the part that fails is spelt as the one that gives it. Of a failure without a place
-  // nothing more is known than its key.
+  // is; for `proven-bound`, whether the part that fails is spelt as the one that gives it. Nothing more is known of a
+  // failure without a place than its key.
   bool explains(const std::string& tensor, const Law& law, const Asking& asking, const graph::Problem& problem);
   // Whether two findings by different laws are of one defect: the smallest problem of one, or a call that its law makes of it, fails by the law of the
   // other, too, and there the first wrong tensor of that one explains it.

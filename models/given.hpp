@@ -16,7 +16,7 @@ namespace attest::models {
 // Inputs of one's own, which campaigns draw around (docs/graphs.md section 4).
 struct GivenInputs {
   std::filesystem::path path;  // a file or a folder
-  std::string digest;          // that of all numbers, as hex64 has it
+  std::string digest;          // the digest of all numbers, as hex64 has it
   std::shared_ptr<const std::vector<graph::Feeds>> sets;
 };
 

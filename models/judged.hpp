@@ -17,7 +17,7 @@ struct JudgedOutput {
   Index elements = 0, judged = 0;                  // the rest is undetermined
   Index wrong = 0;                                 // elements past failing_z; integers that differ
   std::optional<graph::Witness> first{}, worst{};  // the first wrong element, row-major; the worst of all judged
-  double z = 0;                                    // that of the worst one
+  double z = 0;                                    // the worst element's
 };
 
 struct JudgedOutputs {

@@ -79,8 +79,8 @@ class Search {
 
   [[nodiscard]] const Node& giver(int value) const { return *graph::giver_of(model_, value); }
 
-  // The tensors that any output hangs on. Which of the outputs failed says little: a tensor on the way to another one
-  // may be the first that is wrong.
+  // The tensors that any output hangs on. It says little which of the outputs failed: a tensor on the way to another
+  // one may be the first that is wrong.
   [[nodiscard]] std::vector<bool> needed_for_outputs() const {
     std::vector<bool> wanted(model_.values.size(), false);
     for (const graph::Output& output : model_.outputs) {

@@ -12,9 +12,9 @@ namespace attest::models {
 struct Place {
   std::string
       tensor;  // the first one, in the order of evaluation, that is wrong as the only output of the graph up to it
-  std::string node, op;   // that gives it
+  std::string node, op;   // the node that gives it
   std::size_t tried = 0;  // prefixes up to it
-  std::size_t of = 0;     // that there are for the output that fails
+  std::size_t of = 0;     // all prefixes there are for the output that fails
   bool explains =
       false;  // the rest of the graph, evaluated rightly from that tensor as the runtime has it, gives what came out
   LawResult result;  // the prefix's

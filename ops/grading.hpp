@@ -16,7 +16,7 @@ class Grading {
 
   struct Words {
     std::string_view plain;      // the problems that plain() makes: "values from N(0,1), the default scale"
-    std::string_view paired;     // how large paired problems are: "up to 2^20 multiply-adds"
+    std::string_view paired;     // the largest paired problems: "up to 2^20 multiply-adds"
     std::string_view emulated;   // those that emulated kernels run on: "up to 2^16 multiply-adds"
     std::string_view reference;  // the reference of other testers' rules: "explicit attention"
     std::string_view own;        // the laws that look at a call alone, in words

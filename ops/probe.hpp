@@ -55,7 +55,7 @@ struct ProbeTarget {
   Format dtype;
   const Contract& contract;
   bool policy_declared;             // false: the contract's policy is the most generous reading of the dtype
-  std::vector<FormChoice> forms{};  // how every call is said
+  std::vector<FormChoice> forms{};  // the forms of every call
 };
 
 // The answer of one call: every element of every output in logical order, the first sample's first.

@@ -12,7 +12,7 @@ namespace attest {
 // asks runtimes.
 struct ExportedProgram {
   std::string onnx;                                            // bytes of the file
-  std::vector<std::pair<std::string, std::string>> lengths{};  // that it was exported for: of an open axis, "1..64"
+  std::vector<std::pair<std::string, std::string>> lengths{};  // lengths of open axes that it was exported for: "1..64"
 };
 // Throws Error(no_subject), one sentence, where that Python cannot make one.
 ExportedProgram exported_program(const std::filesystem::path& file, const ResolveOptions& options);

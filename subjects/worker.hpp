@@ -32,7 +32,7 @@ struct WorkerCommand {
   std::string target;         // the file or the adapter, for messages
   std::filesystem::path log;  // its stderr is appended here; the folder exists
   WorkerLimits limits;
-  std::string file{};  // that it serves; empty for an adapter
+  std::string file{};  // the file that it serves; empty for an adapter
   WorkerWays ways{};
   std::vector<std::string> builds{};  // a runtime's: the builds that will be asked for, as far as they are known
 };

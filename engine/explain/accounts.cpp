@@ -16,7 +16,7 @@ using namespace explaining;
 using ops::Departure;
 using Answers = std::vector<CallCopy>;
 
-constexpr std::size_t most_kernels = 3;  // that are run in each departure
+constexpr std::size_t most_kernels = 3;  // kernels that are run in each departure
 
 bool are_given(const Evidenced& asked, const Answers& answers) {
   if (answers.size() != asked.calls.size()) return false;

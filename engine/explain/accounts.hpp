@@ -14,7 +14,7 @@ namespace attest::engine {
 // formats than were declared by their names and the words of the departure.
 struct Accounts {
   std::set<std::string> kernels;
-  int problems = 0;  // that were asked
+  int problems = 0;  // the number asked
 };
 
 // The accounts of the entry's problem, and of that problem before it was shrunk if it is here and small enough. No

@@ -62,7 +62,7 @@ struct Hunt {
   double seconds = 0;              // to the failure
   std::string law;                 // under which it is reported
   std::string credited;            // the policy bound if it failed on the same problem, else `law`
-  bool proof = false;              // that is no statistical law, and so proves what it found
+  bool proof = false;              // the law is no statistical one, and so proves what it found
   std::int64_t work = 0;           // the reproducer's, in the operation's unit
   std::int64_t subject_calls = 0;  // calls of shrinking
   bool minimal = false;            // no neighbour of the reproducer fails

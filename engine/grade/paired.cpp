@@ -274,8 +274,7 @@ class PairedRun {
   }
   static void widen(double& least, double multiple) { least = std::max(least, multiple); }
 
-  // The setting for the faults of a parent that promises more is at least the common one: a result that no case objects
-  // to there is none here.
+  // Sets the rules for the faults of a parent that promises more at least as wide as they are for the others.
   void finish_wider(const RuleTable& table) {
     for (auto& [parent, wider] : wider_) {
       wider.parent = kernels_[parent].name;

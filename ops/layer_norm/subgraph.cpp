@@ -26,7 +26,7 @@ struct Nodes {
   bool centred = true;
   bool is_operator = false;  // LayerNormalization or RMSNormalization
   int x = -1;
-  std::vector<Index> axes{};   // that are normalised, as the file counts them; of an operator the first one
+  std::vector<Index> axes{};   // the normalised axes, as the file counts them; an operator's first one
   std::optional<int> epsilon;  // a tensor of one element, or of an operator a number
   double epsilon_of_operator = 0;
   std::optional<int> gamma, beta;

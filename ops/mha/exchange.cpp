@@ -175,7 +175,7 @@ class MhaExchange final : public Exchange {
 
   const ops::Problem problem_;
   const Problem own_;
-  const Index rows_;  // that are judged; 0: all
+  const Index rows_;  // the rows judged; 0: all
   const Inputs inputs_;
   const Tensor out_;
   StageOutputs stages_;

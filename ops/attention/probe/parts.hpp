@@ -23,7 +23,7 @@ using probing::untold;
 // A question: the subject that is asked, and the contract of attention that its answers are held to.
 struct Asking {
   probing::Asked asked;
-  const Contract& contract;  // that of attention, which rows promise
+  const Contract& contract;  // attention's, which rows promise
   const Way& way;
   Maker maker, further;  // makers of the smallest sizes, and of others
 

@@ -13,7 +13,7 @@ def echo(q: torch.Tensor, k, v, *, scale):
 
 @attest.subject(dtypes=ALL)
 def facts(q: torch.Tensor, k, v, *, scale, out, bias=None, keep=None, kv_lengths=None):
-    """How the tensors came, written into out."""
+    """Writes into out how the tensors came."""
     out.zero_()
     said = [q.data_ptr() % 256, *v.stride()[2:], float(bias.sum()), int(keep.sum()), keep.dtype == torch.bool,
             int(kv_lengths[0])]

@@ -64,7 +64,7 @@ def run(request, memory):
         answer = {"protocol": 1, "message": "run", "id": request["id"], "call": index, "status": "ok", "ns": 5}
         if mode == "dies-now-and-then" and calls_seen == 50:
             os.kill(os.getpid(), 11)
-        if mode == "dies-leaving-a-child":  # which keeps our stdout open
+        if mode == "dies-leaving-a-child":  # the child keeps our stdout open
             subprocess.Popen(["sleep", "60"])
             os.kill(os.getpid(), 9)
         if mode == "ends-behind-an-error" and calls_seen == 2:
