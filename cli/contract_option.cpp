@@ -43,7 +43,8 @@ json object_of_items(const std::string& text) {
   return object;
 }
 
-// A contract, or an object that holds one, as describe and manifest.json do; of several operations, that of `op`.
+// A contract, or an object that holds one, as describe and manifest.json do. If it holds those of several operations,
+// that of `op` counts.
 json object_of_file(const std::string& path, const ops::Op& op) {
   constexpr std::uintmax_t largest = 1 << 20;
   constexpr int deepest = 16;

@@ -68,7 +68,7 @@ void wait_passively(char** argv) {
   ::execv(self, argv);
 }
 
-// Tensors of one problem are the memory of the next: what is freed stays with this process, up to a limit for each
+// Tensors of one problem are the memory of the next: freed memory stays with this process, up to a limit for each
 // thread, in place of being given back and asked for, page by page, once more. An environment that says something of
 // its own has its way.
 void keep_memory() {

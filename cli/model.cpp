@@ -44,7 +44,7 @@ constexpr std::uintmax_t largest_model = std::uintmax_t{1} << 31;  // the most t
 constexpr std::uint64_t check_cases = 200;
 constexpr double fuzz_seconds = 30;
 
-// A graph; of a program the one that torch makes of it, with the lengths that it was exported for.
+// Reads a graph; that of a program is the one that torch makes of it, with the lengths that it was exported for.
 ExportedProgram read_model_file(const Settings& settings, const fs::path& file) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) throw usage_error(fmt::format("{}: there is no such file", file.string()));
@@ -52,7 +52,7 @@ ExportedProgram read_model_file(const Settings& settings, const fs::path& file) 
   return {graph::with_weights(engine::read_file(file, largest_model), file)};
 }
 
-// `own`: what the model itself says.
+// The constraints of the command line and of the model itself (`own`).
 graph::Constraints constraints_of(const Settings& settings,
                                   const std::vector<std::pair<std::string, std::string>>& own) {
   graph::Constraints constraints;

@@ -23,7 +23,7 @@ class OutputFile {
   // Throws Error(usage) naming the option and the path if it cannot be written. Where it is to hold what it held, a
   // file that was not there is not there afterwards.
   OutputFile(const std::string& path, std::string_view option, Before before = Before::nothing);
-  // Leaves no empty file behind where none was: what stream() was never asked for has nothing to say.
+  // Leaves no empty file behind where none was: without stream() there is nothing to say.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

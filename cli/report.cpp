@@ -1,4 +1,4 @@
-// report: what a campaign folder holds, for people and for CI. Starts no subject.
+// report: prints the content of a campaign folder, for people and for CI. Starts no subject.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// stats: what a campaign on a subject draws, and which regions of the domain it never reaches.
+// stats: counts the draws of a campaign on a subject, and names the regions of the domain it never reaches.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

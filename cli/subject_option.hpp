@@ -25,8 +25,8 @@ void say_what_is_not_kept_inside();
 // Reads those options.
 ResolveOptions resolve_options(const Settings& settings);
 
-// The subject that `text` names on the command line; what it prints goes to `log_folder`, if one is named. `policy` is
-// one that no option gives. The file of a subject that starts is noted: a corpus file may name it from then on. Throws
+// The subject that `text` names on the command line; its output goes to `log_folder`, if one is named. `policy` is one
+// that no option gives. The file of a subject that starts is noted: a corpus file may name it from then on. Throws
 // Error(usage or no_subject).
 std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std::string& text,
                                              const std::filesystem::path& log_folder = {},

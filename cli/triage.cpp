@@ -1,4 +1,4 @@
-// triage: what a campaign found, once more, without drawing anything.
+// triage: groups the findings of a campaign once more, without drawing anything.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

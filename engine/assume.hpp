@@ -30,8 +30,8 @@ class Assumption {
   [[nodiscard]] bool holds(const Problem& problem) const;
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
 
-  // Bounds on single integer, label and flag fields that every conjunct `field <op> number` implies: what a generator
-  // can narrow instead of drawing again. lo > hi if nothing is left.
+  // Bounds on single integer, label and flag fields that every conjunct `field <op> number` implies: a generator can
+  // narrow these instead of drawing again. lo > hi if nothing is left.
   struct Interval {
     Index lo, hi;
   };
@@ -48,7 +48,7 @@ class Assumption {
   };
   [[nodiscard]] Work work() const;
 
-  // A form, and whether it is to have a value: what every conjunct implies.
+  // A form, and whether it is to have a value: every conjunct implies it.
   struct FormBound {
     std::string form, value;
     bool equal;

@@ -113,7 +113,7 @@ void Avoidance::learn(const CaseTable& table, std::uint64_t repeat) {
 }
 
 void Avoidance::learn_conditions(const CaseTable& table, std::uint64_t repeat) {
-  // The keys with the most failures that nothing explains come first; of each plan its first failure.
+  // The keys with the most failures that nothing explains come first; each plan counts by its first failure.
   struct Unexplained {
     FailureKey key;
     std::vector<const Row*> failing, first_of_plans;

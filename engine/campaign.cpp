@@ -410,7 +410,7 @@ class Campaign {
     }
   }
   void tell_defects() {
-    // Calls alone have a limit from here on: what is thought between them costs them nothing.
+    // Calls alone have a limit from here on: the work between them costs them nothing.
     const double left = options_.seconds ? std::max(0.0, *options_.seconds + finishing_seconds - elapsed()) : 0;
     const bool asks = !is_lost_ && !summary_.interrupted;
     closing_.emplace(options_.seconds ? left + closing_seconds : std::numeric_limits<double>::infinity(),

@@ -39,11 +39,11 @@ class CampaignFolder {
  public:
   // Makes the folder, or opens that of the same campaign and restores `summary`, `triage` and the rules of `avoidance`.
   // Throws Error(usage) if it holds another campaign (naming the first difference), is damaged, in use, or cannot be
-  // written. `info_b`: of the second of two subjects; null of one.
+  // written. `info_b`: that of the second of two subjects; null if there is one.
   CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b, Summary& summary,
                  Triage& triage, Avoidance& avoidance);
 
-  // `rows`: what the table of cases got since the last commit.
+  // Appends the state. `rows`: those that the table of cases got since the last commit.
   void commit(const Summary& summary, const Triage& triage, const Avoidance& avoidance, std::span<const CaseRow> rows);
   void raw_failure(const RawFailure& failure, const ShrinkTask& task);
   void better(std::uint64_t case_number, const ShrinkStep& step);

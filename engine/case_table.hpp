@@ -58,8 +58,8 @@ struct CaseRow {
 CaseRow case_row(std::uint64_t number, std::uint64_t redraws, const Problem& problem, const CaseOutcome& outcome,
                  const Supports& supports);
 
-// The problems of a campaign from which predicates are learned, in case order. All of the first 20,000; of later ones
-// those that fail, up to 20,000, and one in sixteen of the others.
+// The problems of a campaign from which predicates are learned, in case order. It keeps all of the first 20,000; later
+// ones if they fail, up to 20,000, and one in sixteen of the others.
 class CaseTable {
  public:
   explicit CaseTable(Supports supports) : supports_(std::move(supports)) { know_forms(supports_.forms()); }

@@ -141,7 +141,7 @@ class Clustering : Groups {
     group.shown.reset();
   }
   // True if the defect shows on the problem of a minimal reproducer itself, and not on one that its law makes of it:
-  // what is learned of the group holds there, or nothing is.
+  // the group's predicate holds there, or there is none.
   [[nodiscard]] bool shows_it(const Studied& member) const {
     return entry(member).minimal && (member.of_calls || !makes_calls(entry(member)));
   }

@@ -40,7 +40,7 @@ class ToldRules : public Groups {
     return std::cmp_less(failures.of, enough_failures) || 4 * failures.count >= 3 * failures.of;
   }
   // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for
-  // each. Groups that stay as they are are not learned of again; of others there is room for so many.
+  // each. Unchanged groups are not learned from again; `left` is the number of others that still may be.
   bool shorter_as_one(const Siblings& a, const Siblings& b, int& left) {
     if (!comparable(a, b)) return false;
     std::vector<std::size_t> both;

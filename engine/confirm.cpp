@@ -14,7 +14,7 @@ namespace attest::engine {
 namespace {
 
 constexpr int repeats = 3;
-constexpr int longer = 6;               // times a limit: what answers by then is slow, and does not hang
+constexpr int longer = 6;               // times a limit: a call that is done by then is slow, and does not hang
 constexpr std::size_t most_before = 8;  // kept with a case, of which a block holds thousands
 
 bool died(const CaseOutcome& outcome) { return std::ranges::any_of(outcome.laws, &LawVerdict::died); }

@@ -337,8 +337,8 @@ fs::path portable_file(const fs::path& whole, const fs::path& folder) {
   return near ? file.lexically_relative(base) : file.filename();
 }
 
-// A subject's message without the files that this machine keeps: of "(at kernel.py:12, traceback in /tmp/t.txt)" the
-// place stays, of "(more in worker.log)" nothing.
+// A subject's message without the files that this machine keeps: "(at kernel.py:12, traceback in /tmp/t.txt)" keeps its
+// place, "(more in worker.log)" goes.
 std::string portable_reason(std::string reason) {
   for (const std::string_view file : {", traceback in ", " (traceback in ", " (more in "}) {
     const std::size_t begin = reason.rfind(file), end = reason.find(')', begin);
@@ -470,7 +470,7 @@ std::vector<fs::path> corpus_files(const std::vector<fs::path>& paths) {
     if (error) throw usage_error(fmt::format("{} cannot be read: {}", path.string(), error.message()));
     for (; walk != end; walk.increment(error))
       if (walk->path().extension() == ".json" && walk->is_regular_file(error)) files.push_back(walk->path());
-    // A folder that cannot be entered ends the walk: what lies behind it must not go missing silently.
+    // A folder that cannot be entered ends the walk: its content must not go missing silently.
     if (error) throw usage_error(fmt::format("{} cannot be read to its end: {}", path.string(), error.message()));
   }
   std::ranges::sort(files);

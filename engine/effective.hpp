@@ -11,8 +11,8 @@
 
 namespace attest::engine {
 
-// The calls that policies are held against at most: of a defect the smallest reproducers, the problems they were shrunk
-// from, and the canaries of the operation, which are plain.
+// The most calls that policies are held against: a defect's smallest reproducers, the problems they were shrunk from,
+// and the canaries of the operation, which are plain.
 inline constexpr std::size_t most_effective_calls = 16;
 
 // The narrower policies that permit all numbers in `answers`, some of which `requested` excludes: the widest, those

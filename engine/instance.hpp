@@ -42,7 +42,7 @@ class Instance {
   static constexpr std::size_t most_kept = 256;  // checks; older ones are forgotten
   static constexpr int most_searches = 4;
 
-  // `settled`: of all instances that are asked in one campaign; null: of this one.
+  // `settled`: the keys settled by all instances that are asked in one campaign; null: by this one.
   explicit Instance(std::shared_ptr<Settled> settled = nullptr)
       : settled_(settled ? std::move(settled) : std::make_shared<Settled>()) {}
 

@@ -58,7 +58,7 @@ class Known {
   void mark(Summary& summary);
 
  private:
-  // The entries that may tell a defect: of its subject and kind.
+  // The entries that may tell a defect: they have its subject and kind.
   struct Kin {
     std::vector<const Entry*> entries;
     const FailureKey& key;  // the defect's

@@ -306,8 +306,8 @@ class Learner {
         break;
     }
   }
-  // The labels under which the largest parts fail: of all sets of so many one of these separates best (Breiman et al.,
-  // Classification and Regression Trees, 1984, section 4.2.2).
+  // Adds the sets of labels under which the largest parts fail: one of these separates best among all sets of so many
+  // (Breiman et al., Classification and Regression Trees, 1984, section 4.2.2).
   void add_sets(std::size_t trait) {
     const std::size_t count = options_.table[trait].labels.size();
     if (count < 3 || std::cmp_greater(count, most_set_labels)) return;

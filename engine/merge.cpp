@@ -102,7 +102,7 @@ fs::path write_moved(const Kept& kept, const fs::path& corpus) {
 
 // ---- corpora --------------------------------------------------------------------------------------------------------
 
-// A bucket without its law, and without the class of wrong numbers: what --minimise tells one defect by.
+// A bucket without its law, and without the class of wrong numbers: --minimise tells one defect by it.
 std::vector<Kept> minimised(std::vector<Kept> all) {
   std::ranges::stable_sort(all, before);
   std::vector<Kept> kept;

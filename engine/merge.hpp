@@ -25,8 +25,8 @@ struct MergeOptions {
   bool minimise = false;  // keeps the smallest reproducer of those that differ in law or class of wrong numbers alone
 };
 
-// The union of campaigns of one stream: shards of it, given in any order. Rows, counts, failures and reproducers of
-// all; of each bucket the smallest reproducer. The union of all shards has the cases, verdicts and counts of the same
+// The union of campaigns of one stream: shards of it, given in any order. It has the rows, counts and failures of all,
+// and the smallest reproducer of each bucket. The union of all shards has the cases, verdicts and counts of the same
 // campaign under --no-avoid without shards, byte for byte but for times; its reproducers are those of all shards, which
 // may be more: each shard shrinks the first failures of a kind that it meets. Throws Error(usage) for folders that hold
 // no campaigns of one stream (naming the first difference), one shard twice, a damaged file, or a campaign that is

@@ -6,7 +6,7 @@
 
 namespace attest::engine {
 
-// Another subject as it is: what lies between who asks and that one says what it does otherwise. `inner` must outlive
+// Another subject as it is: a class between the asker and that one says where it acts otherwise. `inner` must outlive
 // it.
 class PassedOn : public Subject {
  public:

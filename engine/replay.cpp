@@ -154,7 +154,8 @@ int tries_of(const Entry& entry) {
   return std::min(most_replays, 1 + 7 * entry.shown->runs / entry.shown->seen);
 }
 
-// Entries that follow each other share an instance while it is sound; what is not as expected is what a fresh one says.
+// Entries that follow each other share an instance while it is sound; an unexpected result counts if a fresh one gives
+// it.
 void run_entry(const Entry& entry, Bench bench, ReplayResult& result) {
   const std::optional<Policy> policy = entry.policy_given ? std::optional(policy_of(entry.contract)) : std::nullopt;
   const Problem& problem = entry.problem;

@@ -20,7 +20,7 @@ struct SavedRun {
 // the file and what is wrong with it.
 std::vector<NamedArray> read_saved_tensors(const std::filesystem::path& file, const SavedRun& run = {});
 
-// The tensors of all runs that such a file holds: of JSON each iteration, of its only runner.
+// The tensors of all runs that such a file holds: each iteration of a JSON's only runner.
 std::vector<std::vector<NamedArray>> read_saved_runs(const std::filesystem::path& file);
 
 // Polygraphy's JSON: a list of iterations (inputs), or a RunResults object of runners and their iterations (outputs).

@@ -80,7 +80,7 @@ class Shrinker {
   double run_for(double seconds);
   // Waits until something was finished, or so long.
   void wait(double seconds);
-  // Ends what is in work after its next call; what waits stays untouched.
+  // Ends what is in work after its next call; waiting tasks stay untouched.
   void stop();
 
   // Finished tasks of which all that were begun earlier are finished too.

@@ -28,7 +28,7 @@ std::optional<Ailment> ailment(Bench bench, const Contract& contract);
 // Puts a fresh instance in the place of this one. False where the subject cannot be renewed: it is then as it was.
 bool renew(Bench bench);
 
-// A first call on a fresh instance, whatever it gives: what comes once to an instance belongs to no call's time limit.
+// A first call on a fresh instance, whatever it gives: work that an instance does once belongs to no call's time limit.
 // False if it does not return in time.
 bool warm_up(Bench bench, const Contract& contract);
 

@@ -31,7 +31,7 @@ struct Studied {
   Learned learned;
   std::vector<const Row*> failing;  // the failures it was learned from
   bool of_calls = false;  // rows are those of calls not done, whatever law made them; else of the law's problems
-  std::size_t own = 0;    // failures in problems of its own bucket: what nobody shrank may be of any defect
+  std::size_t own = 0;    // failures in problems of its own bucket: failures that nobody shrank may be of any defect
 };
 
 // The call that was not done when a law was asked of an entry once more; nullopt if it is not known, or was the entry's
@@ -84,7 +84,7 @@ class Study {
 
  private:
   [[nodiscard]] Studied of(std::size_t finding) const;
-  // `null`: of no bucket, since failures of its signature were not shrunk.
+  // nullptr if it has none, since failures of its signature were not shrunk.
   [[nodiscard]] const std::string* bucket_of(const CaseRow& row) const;
   [[nodiscard]] bool is_of(const CaseRow& row, const std::set<std::string>& buckets) const;
   [[nodiscard]] std::unordered_set<const Row*> explained_elsewhere(const Studied& studied,

@@ -62,7 +62,7 @@ struct Defect {
 struct Avoided {
   std::string predicate;  // "scale<=0", "law==layout && other_layout==odd_base"
   std::uint64_t failing = 0, asked = 0;
-  std::size_t defect = 0;  // 1-based; 0: of an earlier campaign, or none of those found
+  std::size_t defect = 0;  // 1-based; 0: one of an earlier campaign, or none of those found
 };
 
 struct PropertyCounts {
@@ -109,7 +109,7 @@ struct Summary {
   std::uint64_t redrawn = 0;             // problems drawn in place of others that are understood
   std::uint64_t laws_left_out = 0;       // laws not asked where they are known to fail
   std::uint64_t unshrunk = 0;            // failures that were to be shrunk when the campaign ended
-  std::map<std::string, Warned> warned;  // by law; of two subjects by question
+  std::map<std::string, Warned> warned;  // by law; for two subjects by question
   std::uint64_t next_case = 0;           // where a resumed campaign goes on
   bool interrupted = false;
   std::string silent;  // the reason for an early end, in one sentence: since when no call returns; empty otherwise

@@ -46,7 +46,7 @@ ordered_json seconds_to_json(const Seconds& s) {
           {"oracle", s.oracle}, {"laws", s.laws},     {"shrink", s.shrink}};
 }
 
-// `about`: what a warning is told by.
+// `about`: the key that a warning is told by.
 ordered_json warned_to_json(const std::map<std::string, Warned>& warned, const char* about) {
   ordered_json list = ordered_json::array();
   for (const auto& [name, seen] : warned)

@@ -13,7 +13,7 @@ namespace attest::engine {
 // have come last.
 std::span<const Trait> traits();
 // Adds a trait "form.NAME" for each form that none has yet, 64 at most, and its values. To be called before predicates
-// and rows of that subject are made, by one thread; of two subjects with a form of the same name the later one says
+// and rows of that subject are made, by one thread. Where two subjects have a form of the same name, the later one says
 // which value is plain.
 void know_forms(std::span<const FormOffer> offers);
 // The position of the operation's trait of that name; traits().size() if there is none.

@@ -22,7 +22,7 @@ std::vector<Index> sampled_rows(const Problem& problem);
 // it.
 std::vector<long double> exact_rows(const Inputs& inputs, const Contract& contract, const std::vector<Index>& rows);
 
-// `out`: what a subject returned. All must outlive the sample but `out`.
+// `out`: a subject's result. All must outlive the sample but `out`.
 Sample sample(const Problem& problem, const Contract& contract, const Inputs& inputs, const Tensor& out);
 
 }  // namespace attest::ensemble::layer_norm

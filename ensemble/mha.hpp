@@ -21,7 +21,7 @@ std::optional<std::string_view> refusal(const Problem& problem, const Contract& 
 // out [b,l,e] of a call in long double; NaN where no token is open to a head.
 std::vector<long double> exact(const Call& call);
 
-// `out`: what a subject returned. All must outlive the sample but `out`.
+// `out`: a subject's result. All must outlive the sample but `out`.
 Sample sample(const Problem& problem, const Contract& contract, const Inputs& inputs, const Tensor& out);
 
 }  // namespace attest::ensemble::mha

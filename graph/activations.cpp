@@ -104,8 +104,8 @@ void batch_normalization(Step& step) {
   step.round(scale);
   scale = zip_floats(step, scale, given(1), [](double r, double gamma) { return r * gamma; });
   step.round(scale);
-  // (x - mean) scale + bias, or with the constants folded into x scale + (bias - mean scale): what the second loses,
-  // both may.
+  // (x - mean) scale + bias, or with the constants folded into x scale + (bias - mean scale): the error of the second
+  // is granted to both.
   Array moved = zip_floats(step, scale, given(3), [](double s, double mean) { return s * mean; });
   step.round(moved);
   moved = zip_floats(step, given(2), moved, [](double bias, double m) { return bias - m; });

@@ -12,7 +12,7 @@ class Connections {
   explicit Connections(const Model& model);
   [[nodiscard]] const Model& model() const noexcept { return model_; }
 
-  // The node that gives a value; of this one of ONNX's own operators, if it is one. nullptr where there is none; a
+  // The node that gives a value; the second, if it is this one of ONNX's own operators. nullptr where there is none; a
   // value may be -1.
   [[nodiscard]] const Node* giver(int value) const;
   [[nodiscard]] const Node* giver(int value, std::string_view op) const;

@@ -11,7 +11,7 @@ namespace attest::graph {
 // The graph as far as `value`, which a node gives, is its only output.
 Model prefix(const Model& model, int value);
 
-// An input that takes the place of `value`: of the type and number of axes of `like`, its lengths open.
+// An input that takes the place of `value`. It has the type and number of axes of `like`, and open lengths.
 Input input_in_place_of(const Model& model, int value, const Array& like);
 
 // The nodes that give `value` from the values of `fed`, which become inputs. Values that these do not reach come from

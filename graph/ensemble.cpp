@@ -160,8 +160,8 @@ void Ensemble::gather(int upto) {
   gathered_members_ = upto;
 }
 
-// Inputs and weights are rounded to nearest, as they are where they are stored: what is left to chance is how float32
-// rounds between.
+// Inputs and weights are rounded to nearest, as they are where they are stored: only the rounding of float32 between is
+// left to chance.
 void Ensemble::gather_lesser() {
   std::vector<std::unique_ptr<Arithmetic>> lanes;
   lanes.push_back(exact());

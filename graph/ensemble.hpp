@@ -37,7 +37,7 @@ struct Scored {
   double z = 0;             // |out - reference| / s; infinite where it is no number, or an integer that differs
   bool determined = false;  // otherwise it may be anything
 };
-// `out`: of the reference's type and shape. `name`: the output's.
+// `out` has the reference's type and shape. `name`: the output's.
 Scored scored(const std::string& name, const Array& out, const Spread& spread, std::size_t element);
 
 // The verdict on a runtime's results. Nothing is proven: a failure says that of thousands of conforming runs none came
@@ -61,8 +61,8 @@ struct Judgement {
 // v the largest of that of the precision and, where many members decide, those of Precision::that_store_less; w(v) the
 // mean of what is finite of v over the last axis, over the tensor where that has fewer than 4 elements; floor the least
 // normal number, for f16 half the least subnormal one. The same seed gives the same bits.
-// Where few errors are shared by many elements (the mean of a single row), T is as uncertain as each of them: what
-// members come to says how large it may be.
+// Where few errors are shared by many elements (the mean of a single row), T is as uncertain as each of them: the
+// members' T says how large it may be.
 class Ensemble {
  public:
   // `program` must live as long. Evaluates nothing yet. `stop`: as Program::run has it.

@@ -45,8 +45,8 @@ class Names {
   std::unordered_map<std::string, int> numbers_;
 };
 
-// The order of evaluation: of nodes that may run, the first in the file comes first (Kahn, Topological sorting of large
-// networks, CACM 1962).
+// The order of evaluation: among nodes that may run, the first in the file comes first (Kahn, Topological sorting of
+// large networks, CACM 1962).
 std::vector<std::size_t> order(const std::vector<StatedNode>& stated, const std::vector<Node>& nodes,
                                std::size_t values) {
   std::vector<std::vector<std::size_t>> readers(values);

@@ -75,7 +75,7 @@ struct Body {
   std::vector<int> outputs;
 };
 
-// A graph as an ONNX file states it. Values (tensors) are numbered; what a node reads, an input, a constant or an
+// A graph as an ONNX file states it. Values (tensors) are numbered; a node reads values that an input, a constant or an
 // earlier node gives, and each value has one giver.
 struct Model {
   Index opset = 0;                  // version of ONNX's own operators

@@ -46,8 +46,8 @@ enum class Regime : std::uint8_t {
   // inputs of which the owner's numbers are there: these, cut or repeated to the problem's lengths
   given,
   given_permuted,  // another order along open axes, or the first one longer than 1; the same for all of one symbol
-  // noise added: normal to floats, times this share of their mean magnitude; of others 1, 8 or 32 in 64 elements become
-  // another one
+  // noise added: normal to floats, times this share of their mean magnitude; in other types 1, 8 or 32 of 64 elements
+  // become another one
   given_noise_1e_3,
   given_noise_1e_1,
   given_noise_1,

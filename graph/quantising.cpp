@@ -115,8 +115,8 @@ void dequantize_linear(Step& step) {
   if (x.type == Type::i32) {
     step.function(out, 1);  // 32 bits are rounded before they are multiplied
   } else {
-    // Runtimes that write the pair of quantising and back as one operator count from the end of its range: what a
-    // number of 8 bits is worth there is the difference of two numbers of up to 256 scales.
+    // Runtimes that write the pair of quantising and back as one operator count from the end of its range: the value of
+    // a number of 8 bits is there the difference of two numbers of up to 256 scales.
     const Array end = map_floats(step, scale, [](double s) { return 256 * s; });
     out = zip_floats(step, out, end, [](double v, double e) { return v + e; });
     step.function(out, 1);  // the error of a zero, too, which rounding alone leaves as it is

@@ -122,7 +122,7 @@ class Uses {
            (node.op == "EmbedLayerNormalization" && input == 7) || (node.op == "GroupQueryAttention" && input == 5);
   }
 
-  // One constant number: what a mask or an id is compared with. Positions are more.
+  // One constant number, which a mask or an id is compared with. Positions are more.
   [[nodiscard]] bool is_number(int value) const {
     const auto constant = model_.constants.find(value);
     if (constant != model_.constants.end()) return constant->second.size() == 1;

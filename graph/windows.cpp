@@ -332,7 +332,7 @@ void average_pool(Step& step) {
   floats_alone(step, x);
   const Windows windows = windows_of_pool(step, x);
   Array out = window_sums(step, x, windows);
-  // The number of elements of a window: of the input, or of its padding too.
+  // The number of a window's elements that are the input's, or its padding's, too.
   const bool padded = step.integer("count_include_pad", 0) != 0;
   std::vector<double> counts{1};
   for (const Axis& one : windows.axes) {

@@ -25,8 +25,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_findings = 16;
-// Seconds past the end of time: what shrinking and localising may take, and when the last call or evaluation is cut
-// off.
+// Seconds past the end of time: those that shrinking and localising may take, and those after which the last call or
+// evaluation is cut off.
 constexpr double grace = 2, last_grace = 4;
 constexpr double commit_every = 1;  // seconds
 

@@ -47,7 +47,7 @@ struct Run {
   int finding = -1;        // the finding that its failure belongs to
 };
 
-// The runs of a campaign, as far as they are needed to learn from: of its first problems.
+// The runs of a campaign, as far as they are needed to learn from: those of its first problems.
 class RunTable {
  public:
   static constexpr std::size_t most_problems = 50'000;

@@ -73,7 +73,7 @@ ordered_json to_json(const Entry& entry, const fs::path& folder) {
 
 std::string digest_text(const ordered_json& object) { return hex64(digest_of(json_text(object))); }
 
-// Reads members of an object; what is wrong is named by its key.
+// Reads members of an object; an error names the key.
 class Members {
  public:
   Members(const ordered_json& object, std::string_view file) : object_(object), file_(file) {}

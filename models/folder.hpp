@@ -42,7 +42,7 @@ class Folder {
   engine::JsonLines progress_, findings_, cases_;
 };
 
-// The summary in a folder, read without a lock and without its conditions: of a campaign that goes on, or was killed.
+// The summary in a folder, read without a lock and without its conditions: the campaign may go on, or was killed.
 // Throws Error(usage) and nlohmann's exceptions for one that is damaged, or none of a model.
 Summary summary_in(const std::filesystem::path& folder);
 

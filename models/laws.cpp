@@ -32,7 +32,7 @@ struct NoResult {
   CallResult run;
 };
 
-// Results in the sizes that they have: what did not fit has no elements.
+// Results in the sizes that they have: one that did not fit has no elements.
 std::vector<Array> results(const Asking& asking, const Build& build, const graph::Feeds& feeds, std::size_t room,
                            Freshness on = Freshness::kept) {
   Answer answer = asking.runtime.run(asking.problem.part(), build, feeds, room, on);

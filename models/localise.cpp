@@ -110,7 +110,7 @@ class Search {
     return cut;
   }
 
-  // `got`: what a run of a part gives that came to an end.
+  // `got`: the outputs of a part's run that came to an end.
   LawResult result_on(const Part& part, const std::vector<Feeds>& before, const Feeds& feeds, std::vector<Array>& got) {
     const auto on = [&](Freshness on) {
       for (std::size_t i = 0; i < before.size(); ++i) {
@@ -122,7 +122,7 @@ class Search {
       return ask(law_, {problem, asking_.runtime, asking_.build, on, asking_.pictures, &got});
     };
     if (before.empty()) return on(Freshness::kept);
-    // A process for each of many parts takes long: what fails in one that has seen others is asked again of a new one.
+    // A process for each of many parts takes long: a failure in one that has seen others is asked again of a new one.
     LawResult result = on(Freshness::new_session);
     return fails(result) ? on(Freshness::new_process) : result;
   }

@@ -19,7 +19,7 @@ struct Picture {
   std::vector<Index> shape;
   Index judged = 0, wrong = 0;
   std::array<Index, 4> extents{1, 1, 1,
-                               1};  // the first four lengths; of more axes, those before the last three are one
+                               1};  // the first four lengths; if there are more, those before the last three are one
   std::vector<std::array<Index, 4>> wrong_at{};  // the first of them
   std::map<int, Index> octaves{};                // elements whose distance is 2^k to 2^(k+1) of what is permitted
   Index exact = 0;                               // without a distance

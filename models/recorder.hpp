@@ -12,8 +12,8 @@
 
 namespace attest::models {
 
-// A runtime, and the problems that its processes, and the graphs that are compiled there, were asked: what a failure
-// may hang on.
+// A runtime, and the problems that its processes, and the graphs that are compiled there, were asked: a failure may
+// hang on it.
 class Recorder final : public Runtime {
  public:
   // `runtime` must live as long. Once `stop` says so run() throws graph::Stopped, as where an answer is cut off.

@@ -35,7 +35,7 @@ struct Finding {
   std::uint64_t failures = 0, first_case = 0;
   double seconds_to_first = 0;
   graph::Problem original;
-  Shrunk smallest;  // `after`: what a process must be asked before
+  Shrunk smallest;  // `after`: problems that a process must be asked before
   Build build;
   LawResult result;  // on the smallest problem
   std::optional<Place> place;

@@ -20,7 +20,7 @@
 #include "oracle/oracle.hpp"
 #include "oracle/outcome.hpp"
 
-// One call of an operation with its tensors, and what came back: what is exported, judged, bounded.
+// One call of an operation with its tensors, and its results: this is exported, judged, bounded.
 namespace attest::ops {
 
 struct Law;
@@ -93,8 +93,8 @@ class Exchange {
   virtual void walk_stages(const Contract&, Index /*work*/, const Visit&) {}
 
   // Asks the subject the same call, and holds what it gives against the outputs that are here, of a kernel that
-  // promises `saved`, as the law compare-bound does and, where `bits`, behind it compare-bits; `its`: what the subject
-  // promises. `saved_first`: A is what is here. Throws properties::CallFailed, what materialising throws, and
+  // promises `saved`, as the law compare-bound does and, where `bits`, behind it compare-bits; `its`: the subject's
+  // promise. `saved_first`: A is what is here. Throws properties::CallFailed, what materialising throws, and
   // Error(usage) where the operation has none.
   virtual Verdict against(const Contract& saved, Subject& subject, const Contract& its, bool saved_first,
                           bool bits) = 0;
@@ -114,8 +114,8 @@ struct SavedWord {
   std::string_view key, value, help;  // no value: a flag
 };
 
-// Another call that the same tensors may be of: what is said of these words in place of what was; nullopt leaves a word
-// out.
+// Another call that the same tensors may be of: the values of these words in place of the given ones; nullopt leaves a
+// word out.
 struct OtherCall {
   std::string words;  // "the call is causal"
   std::vector<std::pair<std::string, std::optional<std::string>>> said;

@@ -42,8 +42,8 @@ class Grading {
   [[nodiscard]] virtual bool has_rare_sums(const Contract&) const { return false; }
 };
 
-// Rounding to nearest, no flush to zero, functions as exact as a contract has them that does not say: what a rule must
-// accept though it is told nothing.
+// Rounding to nearest, no flush to zero, functions as exact as in a contract that does not say: a rule must accept that
+// though it is told nothing.
 bool is_ordinary(const Grading& grading, const Contract& contract);
 
 }  // namespace attest::ops

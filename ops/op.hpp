@@ -108,7 +108,7 @@ class Trial {
 
 // ---- what findings are told by --------------------------------------------------------------------------------------
 
-// A problem whose traits are asked: what must be worked out for several of them is, once. Both arguments must outlive
+// A problem whose traits are asked: results that several of them need are computed once. Both arguments must outlive
 // it.
 class Looked {
  public:

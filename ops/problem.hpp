@@ -39,7 +39,7 @@ inline constexpr Role role_of = is_one_of<T, attest::Problem, layer_norm::Proble
                                 : is_one_of<T, attest::Contract, layer_norm::Contract, mha::Contract> ? Role::contract
                                                                                                       : Role::none;
 
-// A value of some operation's own type of this role. Refers to nothing. `Default`: of the first operation.
+// A value of some operation's own type of this role. Refers to nothing. `Default`: the first operation's.
 template <Role role, class Default>
 class AnyOf {
  public:

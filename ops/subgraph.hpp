@@ -11,8 +11,8 @@
 #include "graph/connections.hpp"
 #include "graph/precision.hpp"
 
-// Parts of a graph of ONNX that are an operation, spelt out or as one node: of what they give its bound is proven
-// (docs/graphs.md section 6).
+// Parts of a graph of ONNX that are an operation, spelt out or as one node: the operation's bound is proven of their
+// results (docs/graphs.md section 6).
 namespace attest::ops {
 
 // The numbers of some values of a graph on one problem, one lane each.

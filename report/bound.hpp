@@ -29,7 +29,7 @@ struct BoundReport::OfStage {
   BoundReport report;
 };
 
-// rtol: what the user asked for; absent, the median of what two kernels may differ by, relative to the smaller.
+// rtol: the user's own; absent, the median of what two kernels may differ by, relative to the smaller.
 BoundReport bound_report(engine::Spread spread, std::optional<double> rtol,
                          std::vector<engine::StageSpread> stages = {});
 

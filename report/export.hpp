@@ -33,8 +33,8 @@ struct Exported {
 std::string python_script(const Exported& exported);
 
 // A draft of an issue for the tracker of whoever keeps the kernel, in Markdown: title, what happens and what is
-// expected, what the documents say, the script of python_script(), what was tried, the environment. `documents`: of the
-// subject. `system`: the machine on which the subject was asked.
+// expected, what the documents say, the script of python_script(), what was tried, the environment. `documents`: the
+// subject's. `system`: the machine on which the subject was asked.
 std::string issue_text(const Exported& exported, std::span<const Quote> documents, std::string_view system);
 
 // Tensors as an uncompressed .npz: inputs, and outputs where the subject was asked, by their names; bf16 as uint16. A

@@ -17,7 +17,7 @@ struct ExportedModel {
 };
 
 // A script that builds the graph, runs it as the entry says and prints the worst element beside what is expected. Needs
-// NumPy, onnx and the runtime; of a runtime that is a script of the user's own it prints what that gave. Throws
+// NumPy, onnx and the runtime; if the runtime is a script of the user's own, it prints the results of that. Throws
 // Error(usage) where there are more numbers than a script should hold.
 std::string python_script(const ExportedModel& exported);
 // A draft for the tracker of whoever keeps the runtime, in Markdown. `system`: the machine on which it was asked.

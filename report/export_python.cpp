@@ -92,7 +92,8 @@ std::string print_expected(const Exported& exported) {
          print_range(exported.entry);
 }
 
-// Another output than the first is none of the script's subject, but for stages: what attest saw stands for it.
+// Another output than the first is none of the script's subject, but for stages: the result that attest saw stands for
+// it.
 std::string print_further(const Exported& exported, const ops::PythonReference& reference) {
   const auto& seen = exported.entry.evidence;
   const std::string code = seen && reference.further ? reference.further(seen->tensor) : std::string();

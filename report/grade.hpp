@@ -11,7 +11,7 @@ namespace attest::report {
 // Says which part of its work an interrupted run has done, in one sentence without a full stop; empty for a whole run.
 std::string interrupted_text(const engine::Grade& grade, const engine::GradeOptions& options);
 
-// Tables for a terminal: what the default campaign needs per fault, and the rules of others beside attest's verdict.
+// Tables for a terminal: the needs of the default campaign per fault, and the rules of others beside attest's verdict.
 std::string grade_text(const engine::Grade& grade, const engine::GradeOptions& options);
 
 // The object that --json writes, without `exit`.

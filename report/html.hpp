@@ -13,7 +13,7 @@ namespace attest::report {
 std::string html_page(const nlohmann::json& record);
 
 // Pictures of it, as SVG: which elements of a tensor are wrong, and how far from what is permitted. Empty where nothing
-// is known. `of_four`: what each picture of a tensor of four axes is of, "one [batch, head]".
+// is known. `of_four`: the part of a tensor of four axes that each picture shows, "one [batch, head]".
 std::string geometry_svg(const nlohmann::json& place, std::string_view of_four);
 std::string errors_svg(const nlohmann::json& place);
 

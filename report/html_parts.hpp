@@ -27,8 +27,8 @@ std::string row(std::string_view label, const std::string& html);
 std::string scrolled(std::string_view label, const std::string& table);
 std::string reasons_html(const nlohmann::json& reasons);
 
-// One tensor of a failure: which elements are wrong, and how far all of them are off. `panel`: what each picture of a
-// tensor of four axes is of; `beside`: what errors are held against.
+// One tensor of a failure: which elements are wrong, and how far all of them are off. `panel`: the part of a tensor of
+// four axes that each picture shows; `beside`: the measure of errors.
 std::string place_html(const nlohmann::json& place, std::string_view panel, std::string_view beside);
 // Sections: counts law by law; regions and fields of the problems drawn.
 std::string laws_html(const nlohmann::json& record);

@@ -56,7 +56,7 @@ json last_counts(const fs::path& file, bool of_model) {
   }
 }
 
-// Reproducers alone: what they come down to, only the end of a campaign says.
+// The record has reproducers alone: only the end of a campaign groups them into defects.
 json unfinished(const fs::path& folder, const json& campaign, const json& counts) {
   engine::Summary summary;
   summary.verb = "fuzz";

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// RFC 3986: what may not stand in a path as it is. A file's own bytes are kept.
+// RFC 3986: characters that may not stand in a path as they are. A file's own bytes are kept.
 std::string uri_of(std::string_view path) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
   std::string uri = path.starts_with('/') ? "file://" : "";

@@ -48,8 +48,8 @@ class Terminal : public engine::Observer {
     line_.show(line);
   }
 
-  // The first failure of each kind, before it is shrunk; what is known already is not told, and with --known nothing is
-  // until that is clear.
+  // The first failure of each kind, before it is shrunk; a known failure is not told, and with --known none is until
+  // that is clear.
   void on_failure(const engine::RawFailure& failure) override {
     const engine::FailureKey key = failure.outcome.key();
     if (quiet_until_shrunk_ || told_ >= most_told || !kinds_.insert(engine::to_text(key)).second) return;

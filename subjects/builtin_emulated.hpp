@@ -13,7 +13,7 @@
 
 namespace attest {
 
-// A kernel in emulated arithmetic on one problem: what it promises of it, and a function that answers that problem's
+// A kernel in emulated arithmetic on one problem: its contract for that, and a function that answers that problem's
 // call.
 template <class Contract>
 struct EmulatedCallOf {

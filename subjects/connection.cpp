@@ -178,8 +178,8 @@ bool WorkerConnection::copy_in(std::span<const Call> calls) {
   return far_apart;
 }
 
-// Everything the subject changed, guards and inputs included. The tensors of a trip may share an input: what was
-// changed in one copy of it must not be overwritten by the next copy, which was not.
+// Everything the subject changed, guards and inputs included. The tensors of a trip may share an input: a change in one
+// copy of it must not be overwritten by the next copy, which has none.
 void WorkerConnection::copy_out(const Call& call, std::size_t index) {
   const std::span<const TensorSlot> tensors = call.shape().tensors;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

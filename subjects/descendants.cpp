@@ -77,7 +77,8 @@ int open_child(pid_t process, pid_t parent) {
   const int file = open_process(process);
   if (file < 0) return -1;
   const std::optional<ProcessStat> stat = stat_of(process);
-  // Signal 0 reaches one that has ended, too, until it was asked for its status: what was read was of this one.
+  // Signal 0 reaches one that has ended, too, until it was asked for its status: the status that was read was this
+  // one's.
   if (stat && stat->parent == parent && stat->group == process && send_signal(file, 0)) return file;
   ::close(file);
   return -1;

@@ -27,16 +27,15 @@ int open_child(pid_t process, pid_t parent);
 // (CONFIG_PROC_CHILDREN).
 std::vector<pid_t> descendants_of(pid_t process);
 
-// Kills a process that leads its group, its group, and all that descends from it, wherever that has gone. `file`: of
-// the process. Only one that nobody has asked for its status, or whose file is open here, is surely meant by its
-// number.
+// Kills a process that leads its group, its group, and all that descends from it, wherever that has gone. `file`: the
+// process's. Only one that nobody has asked for its status, or whose file is open here, is surely meant by its number.
 void kill_with_descendants(pid_t process, int file);
 
-// Bytes that a process and all below it hold for themselves; what a fork shares counts once where that is what makes
-// them more than `limit`.
+// Bytes that a process and all below it hold for themselves; memory that a fork shares counts once if it would else
+// make them more than `limit`.
 std::uint64_t held_with_descendants(pid_t process, std::uint64_t limit);
 
-// Children that this program did not start: whose parents, below a subject, have ended. They come here, and not to the
+// Children that this program did not start: their parents, below a subject, have ended. They come here, and not to the
 // first process of the system, once take_in() was called; so that they can be counted, and end no later than the last
 // subject. For any number of threads.
 namespace orphans {

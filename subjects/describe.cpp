@@ -67,7 +67,7 @@ std::string predicate(const json& value, const std::string& key) {
   return value.get<std::string>();
 }
 
-// The flag of that name: of a field, or of what is no field. nullptr if there is none.
+// The flag of that name, a field's or another one. nullptr if there is none.
 bool Supports::*flag_named(std::string_view key) {
   if (key == "gqa") return &Supports::gqa;
   if (key == "far") return &Supports::far;

@@ -12,7 +12,7 @@ struct Offer {
 };
 
 // Reads an offer. Throws Error(no_subject) naming the key of `describe` that is unknown or has a wrong value, and
-// Error(usage) if the subject offers only ops that are not tested yet. `display_name`: what the command line takes.
+// Error(usage) if the subject offers only ops that are not tested yet. `display_name`: the name on the command line.
 SubjectInfo subject_info(const Offer& offer, const std::string& display_name);
 
 }  // namespace attest

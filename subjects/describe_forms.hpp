@@ -14,7 +14,7 @@ namespace attest {
 std::vector<FormOffer> read_forms(const nlohmann::json& forms, const std::string& key);
 
 // Calls `visit` with every choice of values that have a contract, one of a form, and the keys of the contract that they
-// replace: of two values that replace the same key, that of the later name counts. `forms` as read_forms() took it.
+// replace: among two values that replace the same key, that of the later name counts. `forms` as read_forms() took it.
 // Throws Error(usage) of more than 255 choices.
 void for_each_promise(
     const nlohmann::json& forms,

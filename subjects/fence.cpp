@@ -35,7 +35,7 @@ Fence fence_here() noexcept {
 bool fence_this_thread() noexcept {
   if (fence_here() == Fence::none) return false;
   const bool whole = fence_here() == Fence::memory_and_signals;
-  // An older system has no empty set of rules: what no kernel does is forbidden.
+  // An older system has no empty set of rules: an act that no kernel does is forbidden.
   const Ruleset rules{whole ? 0 : make_block_device, 0, whole ? signals : 0};
   const int file = static_cast<int>(::syscall(create_ruleset, &rules, whole ? sizeof rules : sizeof rules.files, 0));
   if (file < 0) return false;

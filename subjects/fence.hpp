@@ -2,7 +2,7 @@
 
 namespace attest {
 
-// Landlock around a subject: what runs inside may send signals to nobody outside, traces none of them, and reaches
+// Landlock around a subject: processes inside may send signals to nobody outside, traces none of them, and reaches
 // neither their memory nor their open files. (Who is privileged may still read their environments.) A process inherits
 // the fence of the thread that starts it.
 

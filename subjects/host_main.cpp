@@ -1,4 +1,4 @@
-// attest-plugin-host PLUGIN: what the plug-in does to memory ends with this process.
+// attest-plugin-host PLUGIN: the plug-in's damage to memory ends with this process.
 #include <cstdio>
 
 #include "subjects/host.hpp"

@@ -13,7 +13,7 @@
 namespace attest {
 
 enum class InputLayout : std::uint8_t {
-  packed,        // row-major, at a multiple of 64 bytes: what every runtime takes
+  packed,        // row-major, at a multiple of 64 bytes: every runtime takes it
   odd_base,      // row-major, one element off such a multiple
   padded_rows,   // a gap behind every row of the last axis
   every_other,   // a gap behind every element

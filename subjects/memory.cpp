@@ -10,7 +10,7 @@
 namespace attest {
 namespace {
 
-// The limit of a control group; what is no number, as "max", is none.
+// The limit of a control group; a word that is no number, as "max", is none.
 std::uint64_t limit_in(const char* file) {
   std::uint64_t bytes = 0;
   std::ifstream stream(file);

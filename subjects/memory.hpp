@@ -14,8 +14,8 @@ std::uint64_t machine_memory();
 // without what it has only reserved. nullopt where the system does not tell.
 std::optional<std::uint64_t> held_memory(pid_t process);
 
-// The same with each page divided by the processes that share it since a fork; what held_memory() says where the system
-// does not tell. Walks all pages: milliseconds for each gigabyte.
+// The same with each page divided by the processes that share it since a fork; the same as held_memory() where the
+// system does not tell. Walks all pages: milliseconds for each gigabyte.
 std::uint64_t proportional_memory(pid_t process);
 
 // "512 MB", "3.2 GB"; as everywhere in attest, powers of 1024.

@@ -41,7 +41,7 @@ class PluginKernel {
   PluginEntry entry_;
 };
 
-// The subjects of a plug-in in this process, for debugging: what it does to memory, it does to attest.
+// The subjects of a plug-in in this process, for debugging: its damage to memory is attest's.
 class InProcessPlugin : public FromFile {
  public:
   // `entry` has been chosen among load_plugin's of `file`, which is empty for a shipped adapter. Throws

@@ -61,7 +61,7 @@ struct Spawn {
 };
 
 // A limit of the system (setrlimit) would count what is only reserved, of which sanitizers and device libraries take
-// more than any machine has, and would end a kernel by a null pointer somewhere: what it holds is looked at instead.
+// more than any machine has, and would end a kernel by a null pointer somewhere: its memory is looked at instead.
 constexpr std::chrono::milliseconds between_looks{50};
 constexpr int share_of_looks = 20;                       // a look takes no more than this part of the time
 constexpr std::chrono::seconds patience_after_kill{10};  // a driver may take its time to let go of a process

@@ -12,7 +12,7 @@
 // The answers of a worker (docs/worker.md): a stranger's lines, read apart from the process that sent them.
 namespace attest {
 
-// The answer to `describe`: what it serves, at least one subject and each with a name, or why it can serve nothing.
+// The answer to `describe`: the subjects it serves, at least one and each with a name, or why it can serve nothing.
 struct Description {
   std::vector<Offer> offers;
   std::string error;     // its own sentence; empty if there are offers

@@ -156,7 +156,7 @@ void preload_sanitizer(const char* plugin, char** argv) {
 PoisonedGaps::PoisonedGaps(const Call& call, std::span<std::byte> memory) : call_(call), memory_(memory) {
   static const bool loaded = is_loaded();
   if (!loaded) return;
-  // All that is no element of any: what is a guard of one view may be elements of another, of one buffer.
+  // All that is no element of any: the guard of one view may be elements of another, of one buffer.
   for_each_part(call_, memory_, poison);
   for (const auto slot : call_.shape().tensors)
     if (const attest_tensor& view = call_.tensor(slot); attest_present(&view)) unpoison_elements(view);

@@ -14,8 +14,7 @@ namespace attest {
 namespace {
 
 constexpr std::size_t longest_traceback = std::size_t{1} << 17;
-constexpr int most_tracebacks =
-    256;  // files of one run: of code that is made anew for each call, no line is the same twice
+constexpr int most_tracebacks = 256;  // files of one run: code that is made anew for each call has no line twice
 
 // The digest of the lines `  File "kernel.py", line 12, in f` and of the text before the first colon of the last line.
 std::uint64_t identity(std::string_view traceback) {

@@ -43,9 +43,9 @@ class WorkerSource;
 class WorkerFactory : public FromFile {
  public:
   // Starts the worker and asks it what it offers. `wanted`: the subject's name, or empty for the only one.
-  // `display_name`: what the command line took. Throws Error(no_subject) if the worker does not start, does not answer
-  // in time, answers nonsense or has no such subject; Error(usage) listing the subjects if there are several and none
-  // is named.
+  // `display_name`: the name on the command line. Throws Error(no_subject) if the worker does not start, does not
+  // answer in time, answers nonsense or has no such subject; Error(usage) listing the subjects if there are several and
+  // none is named.
   WorkerFactory(WorkerCommand command, const std::string& wanted, const std::string& display_name);
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<Subject> open() const override;

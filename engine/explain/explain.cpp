@@ -157,8 +157,8 @@ struct LawAsked {
 
 // ---- the stage ------------------------------------------------------------------------------------------------------
 
-// The one tensor of which all is that lies outside anywhere, if it is not the first that the operation gives: what is
-// wrong with it is no consequence of what comes before. Else empty.
+// The one tensor that has all elements outside, if it is not the first that the operation gives: its error follows from
+// no tensor before it. Else empty.
 std::string only_tensor(std::span<const Evidenced> all) {
   std::string_view only;
   for (const Evidenced& evidence : all)

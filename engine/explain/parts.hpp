@@ -65,7 +65,7 @@ struct Before {
 };
 Before before_shrinking(const Entry& entry);
 
-// A kernel in the place of the subject, in the policy of a contract and with its meanings: what it gives for the same
+// A kernel in the place of the subject, in the policy of a contract and with its meanings: its answers to the same
 // calls, in order. Empty where it gives none, or there is none of that name.
 class Understudy {
  public:

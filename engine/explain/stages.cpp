@@ -105,7 +105,7 @@ std::vector<Fit> fits_of_stage(const Heard& call, const Contract& contract, cons
     return call.reading->stage_elements(given.names[at], given.tensors[at], of);
   };
   const std::vector<Element> declared = elements(contract);
-  std::map<std::string_view, double> least;  // by group: of one thing the least that fits
+  std::map<std::string_view, double> least;  // by group: the least departure that fits
   for (const ops::Departure& departure : call.reading->departures(contract)) {
     if (budget.over()) break;
     if (departure.variant != 0 || !call.reading->lies_within(departure.stage, wrong)) continue;

@@ -7,10 +7,10 @@
 #include "core/subject.hpp"
 #include "engine/ops.hpp"
 
-// Emulated kernels of any operation: what conforms beside the built-in ones.
+// Emulated kernels of any operation: they conform beside the built-in ones.
 namespace attest::engine {
 
-// One on one problem: what it promises of it, and a function that answers that problem's call.
+// A kernel on one problem: its contract for that, and a function that answers that problem's call.
 struct EmulatedCall {
   Contract contract;
   std::function<void(const Call&)> run;

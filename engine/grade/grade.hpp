@@ -73,7 +73,7 @@ struct Hunt {
 struct LawPower {
   std::size_t law = 0;  // position in all_laws()
   std::uint64_t judged = 0, failed = 0;
-  std::uint64_t beyond_bound = 0;  // failed where the policy bound did not: what the law itself contributes
+  std::uint64_t beyond_bound = 0;  // failed where the policy bound did not: the law's own contribution
   std::optional<std::uint64_t> first{}, first_beyond_bound{};
 };
 
@@ -175,8 +175,8 @@ struct Grade {
   [[nodiscard]] Exit exit() const noexcept;
 };
 
-// Does it all. Apart from times, the result depends on the options alone, for kernels that keep no state from call to
-// call; of those that do, on `jobs` too. Throws Error(usage) for options that leave nothing to grade.
+// Grades all faults. Apart from times, the result depends on the options alone, for kernels that keep no state from
+// call to call; for the others, on `jobs` too. Throws Error(usage) for options that leave nothing to grade.
 Grade run_grade(const GradeOptions& options);
 
 // Smaller of the two middle values of an even number; NaN of none. Infinities are the largest.

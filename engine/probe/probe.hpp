@@ -52,7 +52,7 @@ struct ProbeOptions {
 // Error(no_subject).
 ProbeReport probe(const SubjectFactory& subject, const std::string& name, const ProbeOptions& options);
 
-// Rows of stages alone, for one dtype: what a subject computes in, beside what was asked of it.
+// Rows of stages alone, for one dtype: the formats that a subject computes in, beside those it was asked for.
 std::vector<ProbeRow> effective_stages(const SubjectFactory& subject, const Op& op, Format dtype);
 
 // Joins rows of several dtypes that say the same into one.

@@ -24,8 +24,8 @@ inline std::optional<Problem> fit(const Problem& from, Problem changed, const Sh
   return fit(from, std::move(changed), limits, from);
 }
 
-// The neighbours of a problem, simplest first within each field: what the last pass of shrink() tries before it calls a
-// problem minimal, and what rapidcheck's shrinking tries. Every one is simpler than `problem` in one respect.
+// The neighbours of a problem, simplest first within each field: the last pass of shrink() tries them before it calls a
+// problem minimal, and so does rapidcheck's shrinking. Every one is simpler than `problem` in one respect.
 std::vector<Candidate> neighbours(const Problem& problem, const ShrinkLimits& limits);
 // The same by field: those of step `step` of steps(), the dimensions first, in the order of Op::dimensions().
 std::size_t steps(const Op& op);

@@ -376,7 +376,7 @@ class AttentionReading final : public Reading {
 
 std::string_view isolated_stage(std::string_view law, const Problem& problem, const Contract& contract,
                                 const Verdict& verdict) {
-  // Scores that all grow alike give the same weights: what does not is the maximum that is taken from them.
+  // Scores that all grow alike give the same weights: the maximum that is taken from them does not.
   if (law == "score-shift") return name(Stage::softmax);
   // Rounding to nearest and truncation treat both signs alike, in products and in sums: a conversion downwards does
   // not.
@@ -385,8 +385,8 @@ std::string_view isolated_stage(std::string_view law, const Problem& problem, co
   if (law == "nonfinite-attended" && verdict.evidence)
     for (const std::string_view from : {"NaN in q", "NaN in k"})
       if (verdict.evidence->note.find(from) != std::string::npos) return name(Stage::softmax);
-  // Bits that differ from call to call come of sums in another order: of partial results where a row has more keys than
-  // a tile.
+  // Bits that differ from call to call come of sums in another order: those of partial results where a row has more
+  // keys than a tile.
   if (law == "repeat" || law == "threads" || law == "batch-bitwise") {
     constexpr Index usual_tile = 16;  // keys in the smallest tile that kernels use
     if (verdict.evidence && verdict.evidence->tensor == "lse") return {};

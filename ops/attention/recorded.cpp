@@ -11,7 +11,8 @@
 namespace attest::ops::of_attention {
 namespace {
 
-// Numbers of a call that a problem is asked to tell: of each failure of a campaign, and of what is asked at its end.
+// Numbers of a call that a problem is asked to tell: for each failure of a campaign, and for each call asked at its
+// end.
 constexpr std::int64_t most_numbers = 4096, most_numbers_asked = 3 << 19;
 
 std::int64_t numbers_in(const attest_tensor& tensor) {

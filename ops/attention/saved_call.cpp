@@ -219,7 +219,7 @@ SavedTensors saved_tensors(const std::vector<NamedArray>& in, const std::vector<
                        : std::nullopt;
   const NamedArray *bias = given.find("bias", false), *keep = given.find("keep", false),
                    *lengths = given.find("kv_lengths", false), *lse = results.find("lse", false);
-  // One file may hold both: what is a result is no input that was forgotten.
+  // One file may hold both: a result is no input that was forgotten.
   refuse_unused(given.unused(options.ignored), {out ? &*out : nullptr, lse}, "--bias, --keep, --kv_lengths");
   const auto kv_heads = options.kv_heads ? options.kv_heads : options.heads;
   const auto inside = [&](std::string_view role) { return options.heads_inside.contains(role); };

@@ -76,7 +76,7 @@ struct SpeltCall {
     return shape;
   }
 };
-// `numbers`: of q, k_transposed, v, softmax_input and beside(); `got`: what the part gives, of which type and shape
+// `numbers`: those of q, k_transposed, v, softmax_input and beside(); `got`: the part's result, whose type and shape
 // count.
 SpeltCall call_of(const Spelt& nodes, const NumbersOfValues& numbers, const graph::Array& got);
 // [samples, keys, d] of what a product reads as [.., d, keys]; nullopt where that does not broadcast.

@@ -7,7 +7,7 @@
 
 namespace attest::ops::of_attention {
 
-// A call read otherwise than it was meant: what a kernel that misreads it would be asked in its place.
+// A call read otherwise than it was meant: the call that a kernel that misreads it takes it for.
 struct Variant {
   std::string_view words, stage;
   // Changes `inputs`, which the problem's dimensions describe, and which lie as those of the call did. False where it

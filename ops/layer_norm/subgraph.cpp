@@ -127,7 +127,7 @@ SubgraphVerdict Spelt::judge(const NumbersOfValues& numbers, const Array& got,
     *weights = attest::layer_norm::Weights::normal;
   }
   const Tensor out = packed_tensor(got.floats, type, shape);
-  // A runtime keeps one of them throughout: what none of them permits is wrong.
+  // A runtime keeps one of them throughout: a result that none of them permits is wrong.
   std::optional<SubgraphVerdict> told;
   for (const auto& contract : contracts_of(precision, format, nodes)) {
     Verdict verdict = oracle::layer_norm::LayerNormOracle(contract, problem, inputs).judge(out, {});

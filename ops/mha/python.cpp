@@ -83,7 +83,7 @@ class Script {
   [[nodiscard]] bool has(std::string_view input) const { return find(inputs_, input) != nullptr; }
   [[nodiscard]] bool has_stages() const { return outputs_.size() > 1; }
   [[nodiscard]] std::string_view memory() const { return p_.self ? "x" : "memory"; }
-  // The variable of a stage as it should be: of its own name, unless the block's own stands there.
+  // The variable of a stage as it should be: it has the stage's name, unless the block's own stands there.
   [[nodiscard]] std::string expected(std::string_view stage) const {
     return find(outputs_, stage) != nullptr ? fmt::format("expected_{}", stage) : std::string(stage);
   }

@@ -188,8 +188,8 @@ class Search {
                       graph::integer_of(product, "transB", 0) != 0};
   }
 
-  // A parameter, of a column each or one for all; of what is computed from parameters its shape shows when it is
-  // judged.
+  // Whether the value may be a bias: a parameter, a number for each column or one for all. The shape of a value
+  // computed from parameters shows when it is judged.
   [[nodiscard]] bool may_be_bias(int value) const {
     if (!graph_.is_constant(value)) return false;
     const auto* const known = graph_.constant(value);

@@ -144,7 +144,8 @@ class MhaTrial final : public Trial {
     return properties::ensemble_verdict(ensemble::ask(draw));
   }
 
-  // A call of its own: what is asked for stages may go another way, and exact laws compare calls that go the same.
+  // Makes a call of its own: a call that asks for stages may go another way, and exact laws compare calls that go the
+  // same.
   Verdict check_stages() {
     const StageOutputs stages = stages_to_ask(problem_, contract_, subject_.info().mha.value().supports);
     Answer result = call(inputs_, stages);

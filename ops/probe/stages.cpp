@@ -171,7 +171,7 @@ struct Culprit {
 };
 std::optional<Culprit> culprit(const Contract& permitting, const std::vector<Strange>& strange,
                                const std::vector<Seen>& right, const std::vector<ProbeRow>& rows, const Model& model) {
-  constexpr double better = 0.75;  // answers: of those that explain about as much, the first
+  constexpr double better = 0.75;  // answers: the first of those that explain about as much counts
   const Op& op = permitting.op();
   const Policy policy = op.policy(permitting);
   const Blame blame(model, policy);

@@ -145,7 +145,7 @@ ProbeRow exp_error(const Asking& asking) {
   return row_of(stage, promised, measured + ", division included", shown, Standing::agrees);
 }
 
-// Large scores one apart: what multiplies them by log2 e before it subtracts rounds their difference.
+// Large scores one apart: a kernel that multiplies them by log2 e before it subtracts rounds their difference.
 ProbeRow exp2(const Asking& asking) {
   const std::string stage = "exp2", promised = asking.contract.arithmetic.exp2 ? "permitted" : "no";
   std::optional<Shown> example;

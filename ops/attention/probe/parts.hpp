@@ -30,7 +30,7 @@ struct Asking {
   [[nodiscard]] Shown ask(const Problem& problem) const;
 };
 
-// stages.cpp: of every stage but storage, as its subject is asked it.
+// stages.cpp: the questions about every stage but storage, as its subject is asked them.
 std::vector<probing::StageQuestions> asked_stages(const Asking& asking);
 std::span<const Format> formats_of(Stage stage) noexcept;
 // numbers.cpp: rounding of output and sums, blocks, exp2, the place of the scale, flush to zero.
@@ -39,7 +39,7 @@ std::vector<ProbeRow> number_rows(const Asking& asking, const std::vector<ProbeR
 // NaN.
 std::vector<ProbeRow> mask_rows(const Asking& asking);
 std::vector<ProbeRow> meaning_rows(const Asking& asking);
-// probes.cpp: what rows of masks and meanings come to, in a contract of attention.
+// probes.cpp: writes the meanings that the rows of masks and meanings show into a contract of attention.
 void take_meanings(Contract& contract, const std::vector<ProbeRow>& rows);
 // The contract with a policy that is wider, as far as the rows exclude what is narrower, and numbers that a kernel may
 // need there that keeps it in a narrow one; nullopt where it declares numbers that say more.

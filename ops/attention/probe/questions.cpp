@@ -1,5 +1,5 @@
 // Shots that a narrow format must miss. In each, what a format of p significand bits loses is no smaller than a score
-// of one unit, or half of what is read; what a wider one loses is a small part of that.
+// of one unit, or half of what is read; a wider one loses a small part of that.
 #include "ops/attention/probe/questions.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace attest::ops::of_attention {
 namespace {
 
-// Each made when it is asked for: of a law one is, of a probe all are.
+// Shots that are made when they are asked for: a law asks for one, a probe for all.
 using Shots = std::vector<std::function<Shot()>>;
 
 using probing::Against;
@@ -37,7 +37,7 @@ Shot by_logit(Problem problem, double expected, double slack) {
 
 // ---- accumulation of q.k: ones, and two large numbers that cancel ---------------------------------------------------
 
-// Large numbers of 2^(bits + 2), or past the range of f16; of which a factor is in q, if k does not hold them.
+// Large numbers of 2^(bits + 2), or past the range of f16; a factor of them is in q, if k does not hold them.
 Shots of_qk(const Maker& maker, int bits) {
   const auto blank = maker.paired(2, 64);
   if (!blank || blank->d < 16) return {};

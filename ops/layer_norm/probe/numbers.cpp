@@ -32,7 +32,7 @@ Offset offset_of(Format dtype) {
   }
 }
 
-// t of such a row is 1 and -1: what squares about 0 lose of the variance shows there.
+// t of such a row is 1 and -1: the loss of squares about 0 shows in its variance.
 ProbeRow variance(const Asking& asking) {
   const std::string stage = "variance", promised(name(asking.contract.arithmetic.variance));
   const Maker& maker = asking.maker;

@@ -27,13 +27,13 @@ struct Asking {
 // The formats that a stage may have: no stage here is tf32.
 std::span<const Format> formats() noexcept;
 
-// questions.cpp: what the law narrow-stage may ask of a problem like the drawn one, under what the contract promises,
-// all of which must outlive it; and a drawn problem in widths that are people's.
+// questions.cpp: the questions that the law narrow-stage may ask of a problem like the drawn one, under the contract,
+// all of which must outlive them; and a drawn problem in widths that are people's.
 std::vector<probing::NarrowQuestion> narrow_questions(const Maker& maker, const Contract& contract, std::uint64_t key);
 Problem at_usual_sizes(Problem problem, const Supports& supports, std::uint64_t key);
 // The questions about every stage but storage, in their order.
 std::vector<probing::StageQuestions> stage_questions(const Maker& maker, const Maker& further);
-// numbers.cpp: the variance, the root, roundings, subnormal numbers. meaning.cpp: what options mean.
+// numbers.cpp: the variance, the root, roundings, subnormal numbers. meaning.cpp: the meaning of options.
 std::vector<ProbeRow> number_rows(const Asking& asking);
 std::vector<ProbeRow> meaning_rows(const Asking& asking);
 

@@ -14,7 +14,7 @@ namespace attest::ops::of_layer_norm {
 namespace {
 
 using probing::Shot;
-// Each made when it is asked for: of a law one is, of a probe all are.
+// Shots that are made when they are asked for: a law asks for one, a probe for all.
 using Shots = std::vector<std::function<Shot()>>;
 
 constexpr std::array all_formats{Format::f64, Format::f32, Format::f16, Format::bf16};
@@ -97,7 +97,8 @@ Shots of_mean(const Maker& maker, int bits) {
   return shots;
 }
 
-// Squares that lie between two narrow numbers, and sums that do: of large and of small squares, by several places.
+// Squares that lie between two narrow numbers, and sums that do: those of large and of small squares, by several
+// places.
 Shots of_variance(const Maker& maker, int bits) {
   if (bits == 0) return past_f16(maker);
   const Index n = maker.width(usual_width);

@@ -17,8 +17,8 @@ struct BlockAsking {
   const BlockMaker& maker;
 };
 
-// questions.cpp: what the law narrow-stage may ask of a block that promises `contract`, both of which must outlive it:
-// of each product, and of attention in its middle, in the least sizes that show it.
+// questions.cpp: the questions that the law narrow-stage may ask of a block that promises `contract`, both of which
+// must outlive them: about each product, and about attention in its middle, in the least sizes that show it.
 std::vector<probing::NarrowQuestion> narrow_questions(const BlockMaker& maker, const Contract& contract);
 // Accumulation of each of the four products.
 std::vector<probing::StageQuestions> gemm_questions(const BlockMaker& maker);
