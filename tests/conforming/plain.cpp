@@ -27,7 +27,8 @@ T load(const attest_tensor& tensor, int64_t i0, int64_t i1, int64_t i2, int64_t 
   return static_cast<T>(attest_load(&tensor, i0, i1, i2, i3));
 }
 
-// T: of all arithmetic. Online: the sum and the values are rescaled whenever a score is larger than all before it.
+// T: the type of all arithmetic. Online: the sum and the values are rescaled whenever a score is larger than all before
+// it.
 template <class T, bool online>
 int attention(void* /*self*/, const attest_attention* the_call, char* /*message*/, size_t /*message_size*/) {
   const attest_attention& call = *the_call;

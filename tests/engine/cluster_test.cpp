@@ -291,8 +291,8 @@ TEST(Cluster, AnErrorIsOfTheCallThatWasNotDone) {
   EXPECT_FALSE(defects[0].predicate.holds(finding.entry.problem, everything));
 }
 
-// One failure tells nothing by counts; what was shrunk from it does, and what keeps from passing with other numbers
-// says which of its traits it is.
+// One failure tells nothing by counts; the problem shrunk from it does, and its neighbours that pass with other numbers
+// say which of its traits it is.
 TEST(Cluster, AMinimalReproducerOfFewFailuresSaysWhatItNeeds) {
   const auto fused = builtin_subject("builtin:fused", {});
   const auto subject = test::meddled(*fused, [](const attest_attention& call, CallResult result) {

@@ -1,4 +1,5 @@
-// Two subjects on one stream: what is a difference, whose it is, what is left open, and what is kept of it.
+// Two subjects on one stream: tests which results differ, which subject is at fault, which questions stay open, and
+// which files are kept.
 #include "engine/compare.hpp"
 
 #include <gtest/gtest.h>

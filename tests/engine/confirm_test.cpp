@@ -31,7 +31,7 @@ using attest::problem_from_text;
 
 using Meddle = std::function<CallResult(const attest_attention&, CallResult)>;
 
-// Runs each call on `inner`; what `make` gives for each instance may change the answer.
+// Runs each call on `inner`; the function that `make` gives for each instance may change the answer.
 std::unique_ptr<test::FakeFactory> stateful(const SubjectFactory& inner, std::function<Meddle()> make) {
   SubjectInfo info = inner.info();
   info.name = "./stateful.so";
@@ -213,7 +213,7 @@ TEST_F(Confirm, AnErrorThatEndsItsInstanceIsADeath) {
   EXPECT_EQ(others, 0);
 }
 
-// A plug-in in this process keeps what it has lost: what fails behind that is nobody's.
+// A plug-in in this process keeps what it has lost: a failure after that is nobody's.
 TEST_F(Confirm, NothingIsBlamedBehindAnErrorThatNothingStartsAgain) {
   class Kept final : public Subject {
    public:

@@ -71,7 +71,7 @@ std::string refusal(const std::string& text) {
   return {};
 }
 
-// The entry with one piece of its text replaced, and a digest that fits: what a hostile author can do.
+// The entry with one piece of its text replaced, and a digest that fits: a hostile author can do that.
 std::string forged(const std::string& from, const std::string& to) {
   std::string text = to_file_text(sample());
   const std::size_t at = text.find(from);
@@ -92,7 +92,7 @@ TEST(Corpus, RoundTripsEveryField) {
   EXPECT_TRUE(std::isnan(back.evidence->got));
 }
 
-// Laws that are gone: what rested on them is asked of the law that took their place.
+// Laws that are gone: their entries are asked of the law that took their place.
 TEST(Corpus, EntriesOfLawsThatAreGoneAreRefiled) {
   for (const char* law : {"aggregate-error", "statistical-bound"}) {
     Entry entry = sample();

@@ -135,7 +135,7 @@ TEST(End, ComesInTimeHoweverLongCallsTakeAndLosesNothing) {
     EXPECT_TRUE(std::ranges::includes(told, keys.failed));
     for (const Finding& finding : summary.findings) EXPECT_TRUE(std::filesystem::exists(finding.reproducer));
 
-    // The same folder without a limit of time: what waited is shrunk, and nothing new is drawn.
+    // The same folder without a limit of time: waiting failures are shrunk, and nothing new is drawn.
     asked.seconds.reset();
     asked.cases = summary.next_case;
     Keys silent;

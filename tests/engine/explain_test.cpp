@@ -215,8 +215,8 @@ TEST(Explain, SaysWhichStageOfABlackBoxIsNarrow) {
   for (const Fit& fit : e.fits) EXPECT_NE(fit.kind, ops::Departure::Kind::semantics) << fit.words;
 }
 
-// A call whose rows are looked at in part by most promises: what permits all rows but one is told nowhere, whichever
-// row it is.
+// A call whose rows are looked at in part by most promises: a promise that permits all rows but one is told nowhere,
+// whichever row it is.
 TEST(Explain, FitsAreAskedOfAllElements) {
   const char* problem = "b=1 hq=1 hkv=1 lq=600 lk=32 d=4 dv=8 dtype=f32 values=normal seed=11";
   const std::shared_ptr<SubjectFactory> narrow = builtin_subject("builtin:explicit", "f32,weights=bf16");
@@ -361,8 +361,7 @@ TEST(Explain, SaysTheFirstStageOutOfItsBound) {
   EXPECT_NE(behind.stage, "scores");
 }
 
-// A black box whose stages tell where it goes wrong: what lies within the first one that is out of its bound is looked
-// for there.
+// A black box whose stages tell where it goes wrong: the search goes on within the first one that is out of its bound.
 TEST(Explain, LooksWithinTheStageThatIsOutOfItsBound) {
   const char* block = "op=mha l=3 m=3 e=4 heads=2 kv_heads=2 head_dim=2 self=1 weights=dense seed=4";
   ExplainLimits limits;
@@ -378,7 +377,7 @@ TEST(Explain, LooksWithinTheStageThatIsOutOfItsBound) {
   EXPECT_EQ(softmax.stage, "softmax");  // within heads, not gemm, which fits no worse
 }
 
-// exp of a large score alone overflows: what should be a number is none, and small scores are right.
+// exp of a large score alone overflows: its result is no number, and small scores are right.
 TEST(Explain, SaysWhatOverflows) {
   ExplainLimits limits;
   limits.families_left_out = {"maximum"};

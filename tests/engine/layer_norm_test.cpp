@@ -1,5 +1,4 @@
-// Calls of layer_norm apart from a campaign: what is saved, judged, bounded, compared, and which precision numbers are
-// of.
+// Calls of layer_norm apart from a campaign: they are saved, judged, bounded and compared, and their precision is told.
 #include <gtest/gtest.h>
 
 #include <algorithm>

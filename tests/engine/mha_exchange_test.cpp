@@ -1,4 +1,4 @@
-// Calls of mha apart from a campaign: what is saved, judged, bounded and compared.
+// Calls of mha apart from a campaign: they are saved, judged, bounded and compared.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -469,7 +469,7 @@ TEST(MhaBound, HoldsEveryStage) {
   for (const engine::StageSpread& of : stages) {
     const Tensor& tensor = *std::ranges::find(outputs, of.stage, &ops::NamedTensor::name)->tensor;
     ASSERT_EQ(of.spread.elements, tensor.size()) << of.stage;
-    // Rows of tokens, then heads and columns; of heads as the tensor has them.
+    // Rows of tokens, then heads and columns, with the heads as the tensor has them.
     std::vector<double> got;
     const auto n = tensor.shape();
     for (Index b = 0; b < n[0]; ++b)

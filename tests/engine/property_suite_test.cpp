@@ -1,5 +1,5 @@
-// The laws on the built-in kernels under RapidCheck, with the engine's shrinking candidates: what a user's own CTest
-// suite does, and the one test that drives RapidCheck. RC_PARAMS works as in any RapidCheck suite, but a key that
+// The laws on the built-in kernels under RapidCheck, with the engine's shrinking candidates: it is like a user's own
+// CTest suite, and the one test that drives RapidCheck. RC_PARAMS works as in any RapidCheck suite, but a key that
 // RapidCheck would ignore is refused, and without it the seed is fixed: a test of a build must not depend on the day.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -169,7 +169,7 @@ TEST(Supports, AProblemThatIsGivenIsNotAskedEither) {
   EXPECT_EQ(summary.emptiness(), "mine does not take this problem: the subject takes no keep mask");
 }
 
-// Every fault behind a kernel of widths that are multiples of 8: what fails ends 1-minimal, soon.
+// Every fault behind a kernel of widths that are multiples of 8: its failures end 1-minimal, soon.
 TEST(Supports, WidthsGoDownInMultiples) {
   const auto peer = builtin_subject("builtin:explicit", {});
   std::vector<std::int64_t> calls;

@@ -5,8 +5,8 @@
 
 #include "ensemble/steps.hpp"
 
-// Results to hold against the ensemble: of kernels that keep a contract, which may never be blamed, and of kernels that
-// make one step in fewer bits than it says.
+// Results to hold against the ensemble: those of kernels that keep a contract, which may never be blamed, and those of
+// kernels that make one step in fewer bits than it says.
 namespace attest::testing {
 
 struct EnsembleCase {

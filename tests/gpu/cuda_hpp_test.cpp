@@ -1,5 +1,5 @@
-// attest/cuda.hpp over the runtime of host/, whose streams are queues: what must come back, what must be told, what is
-// kept.
+// attest/cuda.hpp over the runtime of host/, whose streams are queues: tests the results that must come back, the
+// errors that must be told, and the memory that is kept.
 #include <attest/cuda.hpp>
 
 #include <gtest/gtest.h>

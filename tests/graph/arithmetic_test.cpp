@@ -168,7 +168,7 @@ TEST(Sums, FollowTheFormula) {
               1e-25);
 }
 
-// Small numbers behind a large one are lost one by one, to one side: what is really lost widens the model.
+// Small numbers behind a large one are lost one by one, to one side: the real loss widens the model.
 TEST(Sums, GrowWithWhatIsReallyLost) {
   std::vector<double> terms{0x1p25};
   double rest = 0;

@@ -134,8 +134,8 @@ TEST_F(Judged, IsTheSameEveryTime) {
   EXPECT_NE(spread(9, false), spread(10, false));
 }
 
-// All elements of a row share the error of its mean: of few rows T is as uncertain as that. A runtime that adds one by
-// one came to T = 2.2 on two rows.
+// All elements of a row share the error of its mean: with few rows T is as uncertain as that. A runtime that adds one
+// by one came to T = 2.2 on two rows.
 TEST(Ensemble, AsksLessOfTWhereErrorsAreShared) {
   const Program program(test::model("norm"));
   const Family family(program);

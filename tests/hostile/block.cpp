@@ -95,7 +95,7 @@ class Sample {
   Sample(const attest_mha& call, const Scheme& scheme, std::int64_t b)
       : call_(call), s_(scheme), inner_(scheme), b_(b), project_(scheme), join_(scheme) {
     if (s_.projections == Projections::unrounded && !is_f64(s_.storage)) {
-      // Operands and weights are f32 then; what reaches attention is no input.
+      // Operands and weights are f32 then; the operands of attention are no inputs.
       inner_.operand = inner_.weights = inner_.storage = formats[3];
     }
     const attest_tensor& memory = attest_present(&call.memory) ? call.memory : call.x;

@@ -1,4 +1,4 @@
-// A tensor core as docs/bounds.md, section 4c, has it: what it may make of a block of products, all of the loss taken
+// A tensor core as docs/bounds.md, section 4c, has it: its result of a block of products, with all of the loss taken
 // that a sentence grants.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Single operations of a row: what rounds, and as far off as the contract permits.
+// Single operations of a row: they round, and are as far off as the contract permits.
 #include "row.hpp"
 
 namespace hostile {

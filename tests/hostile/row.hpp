@@ -34,7 +34,7 @@ struct Row {
   std::vector<char> open;    // per key: not closed by a mask, a window or a length
   std::size_t length = 0;    // keys of the sample
   std::uint64_t number = 0;  // varies the liberties that differ from row to row
-  // Sides that the goal asks for: of each key's weight, of each column, and of the sum of weights. Empty: up.
+  // Sides that the goal asks for: one for each key's weight, for each column, and for the sum of weights. Empty: up.
   std::vector<int> key_sides, column_sides;
   int sum_side = 1;
 };

@@ -64,8 +64,8 @@ TEST(Blocks, KeepTheirNamesInPrefixes) {
   EXPECT_TRUE(blocks_of(graph::prefix(model, graph::giver_of(prefix, sum.inputs[0])->inputs[0])).empty());
 }
 
-// Sums one by one and in parts, functions off an ulp, flush to zero; of 16 bits also with any of their tensors stored
-// and others not: none is blamed.
+// Sums one by one and in parts, functions off an ulp, flush to zero; those of 16 bits also store any of their tensors
+// and not others: none is blamed.
 TEST(Blocks, HoldOfCarelessRuntimes) {
   const std::uint64_t problems = setting("ATTEST_BLOCKS_PROBLEMS", 4), seed = setting("ATTEST_BLOCKS_SEED", 41);
   int runs = 0, held = 0, vacuous = 0, undecided = 0;
@@ -193,7 +193,7 @@ TEST(Blocks, ThatMixTokensAreNotJudged) {
   }
 }
 
-// Columns in any order, of queries in another one than of keys, some of them twice: what is computed is judged, and
+// Columns in any order, of queries in another one than of keys, some of them twice: the computed result is judged, and
 // nothing else passes.
 TEST(Blocks, ThatShuffleColumnsAreJudged) {
   int held = 0, skipped = 0, found = 0;

@@ -198,7 +198,7 @@ TEST(Conditions, NameWhatFailsAndNothingElse) {
                     "size.batch=1 size.length=8 values.ids=any values.mask=all seed=1")
                 .text,
             "size.length%8==0");
-  // Too few failures to count: what the neighbours of the smallest problem show.
+  // Too few failures to count: the neighbours of the smallest problem tell the condition.
   EXPECT_EQ(learned([&](const auto& p) { return length(p) >= 3; },
                     "size.batch=1 size.length=3 values.ids=any values.mask=all seed=1", 2)
                 .text,

@@ -1,4 +1,4 @@
-// subjects/script.hpp with the real adapter: what the exported script says is what attest itself sees.
+// subjects/script.hpp with the real adapter: the exported script prints the numbers that attest itself sees.
 #include <gtest/gtest.h>
 
 #include <utility>

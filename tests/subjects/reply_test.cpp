@@ -118,7 +118,7 @@ TEST(Reply, WhatIsNoObjectIsNoAnswer) {
   }
 }
 
-// ---- the other direction: what the host reads -----------------------------------------------------------------------
+// ---- the other direction: messages to the host ----------------------------------------------------------------------
 
 json tensor(std::int64_t offset) {
   return {{"offset", offset}, {"dtype", "f32"}, {"shape", {1, 1, 2, 4}}, {"strides", {8, 8, 4, 1}}};

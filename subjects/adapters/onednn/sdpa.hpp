@@ -5,9 +5,9 @@
 // dev_guide_op_softmax.html, and the headers of onednn-devel 2026.1.0, which is oneDNN 3.13.2. They are read as
 // follows:
 // - precision: float32 is computed in float32 (fpmath mode strict, the default, allows no downconversion). With
-//   bfloat16 the scores are float32 up to the softmax, whose result is bfloat16, and sums are float32 (accumulation mode
-//   strict, the default); the results of exp may be no better than bfloat16 (`exp_rel`). No document bounds the error of exp in
-//   float32: 4 ulp. Subnormals may be taken for zero;
+//   bfloat16 the scores are float32 up to the softmax, whose result is bfloat16, and sums are float32 (accumulation
+//   mode strict, the default); the results of exp may be no better than bfloat16 (`exp_rel`). No document bounds the
+//   error of exp in float32: 4 ulp. Subnormals may be taken for zero;
 // - strides are the caller's; along an axis of one element (`unit_axes`) nothing lies, so that its stride may be any;
 // - scale is an input of one element, by Multiply or Divide; there is no softcap;
 // - a mask is Add, of -inf where a key is closed, or Select, a boolean that forces a score to -inf;

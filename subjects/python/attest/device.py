@@ -92,7 +92,7 @@ class Room:
         self.addresses = [page.data_ptr() for page in self.pages]
         self.last = self.pages[1].numpy()
         memory = torch.empty(size + GUARD, dtype=torch.uint8, device=arrays.device)
-        self.device = memory.device.index  # which takes modules of torch less time than its name
+        self.device = memory.device.index  # modules of torch take it in less time than its name
         self.memory = memory[-memory.data_ptr() % GUARD:][:size]
         views = {name: self.memory.view(dtype) for name, dtype in arrays.types.items()}
         self.flat = {name: (view, view.storage_offset()) for name, view in views.items()}  # all of it, by the type of its elements

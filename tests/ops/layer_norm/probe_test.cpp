@@ -214,8 +214,8 @@ TEST(LayerNormProbe, TellsPlantedDefectsInTheirRows) {
       {"ln-residual-twice", {"residual", ""}},
       {"ln-residual-after", {"residual", "added to the result"}},
   };
-  // The next test's; layouts and a second row's residual, which no probe asks; what differs where storage is narrower
-  // than f32 alone.
+  // The next test's; layouts and a second row's residual, which no probe asks; and faults that differ only where
+  // storage is narrower than f32.
   const std::set<std::string_view> untold{"ln-rsqrt-poor", "ln-strides-ignored", "ln-residual-first-row",
                                           "ln-norm-rounded", "ln-sum-unrounded"};
   for (const KernelEntry& kernel : kernels::layer_norm::fault_kernels()) {
