@@ -39,7 +39,7 @@ class CampaignFolder {
  public:
   // Makes the folder, or opens that of the same campaign and restores `summary`, `triage` and the rules of `avoidance`.
   // Throws Error(usage) if it holds another campaign (naming the first difference), is damaged, in use, or cannot be
-  // written. `info_b`: that of the second of two subjects; null if there is one.
+  // written. `info_b`: that of the second of two subjects; null without a second.
   CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b, Summary& summary,
                  Triage& triage, Avoidance& avoidance);
 

@@ -39,8 +39,7 @@ struct Evidences {
 // (wrong numbers; one message; one signal) and
 // - what masks keys and what else holds on their minimal problems is the same, whatever law told; or
 // - one predicate explains both: the one learned from the failures of the first holds of the second's reproducer, and
-// of
-//   hardly any problem that passed or of all that failed; or both separate the same problems; or
+//   of hardly any problem that passed or of all that failed; or both separate the same problems; or
 // - the second was told by a law that makes calls of its own, and that law fails on the first's reproducer too, or the
 //   first's predicate holds of such a call and not of the problem itself; or
 // - a predicate of the failures of both takes fewer bits than one for each; or
@@ -50,17 +49,15 @@ struct Evidences {
 //   those of the first pass without; or
 // - there are too few failures of the second to learn anything from, and they are told by the message of the first; or
 // - there are too few deaths of the second to learn anything from, or its answers differ from call to call; the first
-// are
-//   deaths (or, if the second are answers, wrong numbers); and the first's predicate, each part weakened as little as
-// it
-//   takes, holds of them all and of the problems they were shrunk to, so rare a place that they would not by chance; or
+//   are deaths (or, if the second are answers, wrong numbers); and the first's predicate, each part weakened as little
+//   as it takes, holds of them all and of the problems they were shrunk to, so rare a place that they would not by
+//   chance; or
 // - both are errors in the same words, and their predicates have a condition in common; or
 // - both are errors of the problem itself or of one law, whatever the words, and what masks keys and what else is set
-// in
-//   a minimal problem of the first is all set in one of the second (but for a law whose problem does not tell what form
-//   it asks), and no neighbour of the latter in which it is set, too, is done; or
+//   in a minimal problem of the first is all set in one of the second (but for a law whose problem does not tell what
+//   form it asks), and no neighbour of the latter in which it is set, too, is done; or
 // - there are few failures of the second, many of the first, and the first's law fails on the second's reproducer too;
-// or
+//   or
 // - the first keeps state between calls, and the law that tells of the second holds where each of its calls has an
 //   instance of its own; or
 // - some kernels give the very numbers of the first's reproducers, on two problems at least, and each of them those of

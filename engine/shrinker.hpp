@@ -58,9 +58,8 @@ using ShrinkWork =
                                const std::function<void(const ShrinkStep&)>& accepted)>;
 
 // Shrinks beside a campaign: tasks are begun by rank, those of one rank in the order in which they came, and handed
-// back in the order in which they were begun, on threads of its own with
-// instances of the subject of their own. A thread runs only while it is given leave, and waits between two calls
-// otherwise.
+// back in the order in which they were begun, on threads of its own with instances of the
+// subject of their own. A thread runs only while it is given leave, and waits between two calls otherwise.
 class Shrinker {
  public:
   Shrinker(const SubjectFactory& subject, const SubjectFactory* peer, ShrinkWork work, std::size_t workers,
