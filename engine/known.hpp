@@ -49,12 +49,12 @@ class Known {
   // findings come first. The problem that a failure was shrunk to depends on the time there was for it, so that a
   // finding is told, among failures of one kind, if
   // - an entry has its bucket, but for the law; or
-  // - its problem meets the condition of an entry, under which nearly all problems fail alike: by the law of both, or by
-  //   laws that both judge the problem's own call; or
-  // - it lies, as does an entry that fails alike, where its defect's condition holds: failures are ten times as frequent
-  //   there as elsewhere; or
-  // - it is asked: the law of an entry fails on its problem too, or on a call that its own law makes of it, and the entry
-  //   that this failure is shrunk to is told so.
+  // - its problem meets the condition of an entry, under which nearly all problems fail alike: by the law of both, or
+  //   by laws that both judge the problem's own call; or
+  // - it lies, as does an entry that fails alike, where its defect's condition holds: failures are ten times as
+  //   frequent there as elsewhere; or
+  // - it is asked: the law of an entry fails on its problem too, or on a call that its own law makes of it, and the
+  //   entry that this failure is shrunk to is told so.
   void mark(Summary& summary);
 
  private:

@@ -80,7 +80,8 @@ void check_feed(const Input& input, const Array& given, std::map<std::string, In
   }
 }
 
-// Which length of a tensor is another one than the file states, by a number or by a symbol that has a length already; else empty.
+// The length of a tensor that is another one than the file states, by a number or by a symbol that has a length
+// already; else empty.
 std::string contradicted(const std::string& name, const std::vector<Dimension>& stated, const std::vector<Index>& shape,
                          std::map<std::string, Index>& symbols) {
   if (stated.size() != shape.size())

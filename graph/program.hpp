@@ -40,10 +40,12 @@ class Program {
                                        const Precision& precision, const std::function<bool()>& stop = {}) const;
   // The reference alone: one lane, float64.
   [[nodiscard]] std::vector<Array> run(const Feeds& feeds) const;
-  // Elements that an exact evaluation makes, times the terms of each where they are products of matrices. Throws as run().
+  // Elements that an exact evaluation makes, times the terms of each where they are products of matrices. Throws as
+  // run().
   [[nodiscard]] double work(const Feeds& feeds) const { return seen(feeds).work; }
-  // How an evaluation contradicts a shape that the file states, which a runtime need not take ("all values with the same string should equate to the same
-  // size", as ONNX Runtime has it); empty where it contradicts none. Throws as run().
+  // The contradiction between an evaluation and a shape that the file states, which a runtime need not take ("all
+  // values with the same string should equate to the same size", as ONNX Runtime has it); empty where there is none.
+  // Throws as run().
   [[nodiscard]] std::string contradiction(const Feeds& feeds) const { return seen(feeds).contradiction; }
 
  private:

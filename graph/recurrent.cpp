@@ -134,7 +134,8 @@ void check_lengths(const Step& step, const std::vector<Index>& lengths, Index ba
     step.refuse(fmt::format("sequences of {} in {} samples of length {}", shape_text(lengths), batch, length));
 }
 
-// The states of all times, [length, directions, batch, width], and the last ones. `gates`: those of a cell. `names`: activations of a direction.
+// The states of all times, [length, directions, batch, width], and the last ones. `gates`: those of a cell. `names`:
+// activations of a direction.
 void recur(Step& step, Index gates, const std::vector<std::string>& names, const Advance& advance) {
   Array x = step.in(0);
   floats_alone(step, x);

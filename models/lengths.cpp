@@ -12,7 +12,7 @@ namespace {
 
 using Axes = std::vector<std::string>;
 
-constexpr std::size_t most_axes = 5;       // whose subsets are tried
+constexpr std::size_t most_axes = 5;       // all of their subsets are tried
 constexpr Index largest_unit = 1024;       // lengths are looked for up to three times that
 constexpr double largest_input = 1 << 17;  // elements
 constexpr double most_elements = 1 << 18;  // of all trials, after which nothing is looked for any more

@@ -77,7 +77,8 @@ TEST(Laws, WhatAGraphDoesNotTakeIsSkipped) {
   EXPECT_EQ(name(ask(padded, {one, runtime, {"sound"}}).kind), name(VerdictKind::skip));
 }
 
-// A runtime may refuse what the shapes that a file states exclude: both sums below are as long, by the file. It may not answer wrongly, nor refuse anything else.
+// A runtime may refuse what the shapes that a file states exclude: both sums below are as long, by the file. It may not
+// answer wrongly, nor refuse anything else.
 TEST(Laws, ARefusalOfWhatAFilesShapesExcludeIsNoFailure) {
   graph::test::File f;
   f.inputs = {{"x", graph::Type::f32, {"n"}}, {"u", graph::Type::f32, {"m"}}};

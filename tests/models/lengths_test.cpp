@@ -1,4 +1,5 @@
-// Lengths that a graph takes are found, and asked for; those that it takes anyhow, or that its owner says, are left alone.
+// Lengths that a graph takes are found, and asked for; those that it takes anyhow, or that its owner says, are left
+// alone.
 #include "models/lengths.hpp"
 
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@ from need_package import need
 need("onnxruntime", "./run test installs it")
 from asked import Tally
 
-# By wheel: files, and what a refusal names; "" where a file is to be judged.
+# The files of each wheel, and the name in a refusal; "" where a file is to be judged.
 FILES = {
     "arabic-name-romanizer==0.2.0": {"encoder": "", "decoder": "", "persian/encoder": "", "persian/decoder": ""},
     "ddddocr==1.6.1": {"common": "", "common_old": "com.microsoft.DynamicQuantizeLSTM"},

@@ -136,7 +136,7 @@ class Device(unittest.TestCase):
                 place = DeviceArrays("cpu").begin(c)
                 result = shown(torch.ones(c.out.shape))
 
-                def synchronize(_device):  # what another stream has not yet written when the caller's is done
+                def synchronize(_device):  # another stream has not yet written it when the caller's is done
                     if late:
                         result.fill_(2)
 

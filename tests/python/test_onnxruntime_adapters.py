@@ -69,7 +69,7 @@ class Agreement(unittest.TestCase):
                     self.assertGreaterEqual(judged, 16, (name, form, value))
 
     def test_tensors_without_elements_can_be_said(self):
-        """Of those that are computed, too: `explicit`. What kernels make of them may end a process (ort-attention-12)."""
+        """Computed ones can be, too: `explicit`. Kernels may end a process on them (ort-attention-12)."""
         for name in ("Attention", "MultiHeadAttention", "GroupQueryAttention", "contrib-Attention", "explicit"):
             subject, said = SUBJECTS[name](), set()
             for problem, c in empty_calls(subject):

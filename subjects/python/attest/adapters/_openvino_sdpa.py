@@ -96,7 +96,7 @@ def effective(hint):
 
 
 def _hinted(hint):
-    """That value of the form `precision`. Where the device takes float32 under the hint, what is promised of float32 stays."""
+    """That value of the form `precision`. Where the device takes float32 under the hint, the promises for float32 stay."""
     taken = effective(hint)
     policy = {} if taken == "f32" else {"policy": {dtype: f"*={taken},storage={dtype},output={dtype}" for dtype in TYPES}}
     return {"value": hint, "contract": {**policy, "flush_to_zero": True}}

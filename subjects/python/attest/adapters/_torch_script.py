@@ -90,7 +90,7 @@ def flash_lse(inputs, call, operator, device):
 
 def mha(said, call):
     b, heads, lq, d = call.out.shape
-    # What the layer adds is a key of its own.
+    # The layer adds a key of its own.
     cut = "[:, :, 1:]" if said.zero_attn else "" if said.bias_kv is None else "[:, :, :-1]"
     inside = lambda name: (f"{_argument_named(name, call)}{cut if name != 'q' else ''}"
                            f".transpose(1, 2).reshape({b}, -1, {heads * d})")
