@@ -17,12 +17,12 @@ inline constexpr int entry_format = 1;
 struct Entry {
   // Absolute here; in a file relative to its folder. It says what to look for, and starts nothing by itself.
   std::filesystem::path model;
-  std::string model_digest;                    // of its bytes, as hex64 has it
+  std::string model_digest;                    // the digest of its bytes, as hex64 has it
   std::filesystem::path inputs;                // the owner's, that its problems are drawn around, likewise; mostly none
-  std::string inputs_digest;                   // that of their numbers
-  std::map<std::string, std::string> roles{};  // what its owner says that inputs stand for: "ids:2"
+  std::string inputs_digest;                   // the digest of their numbers
+  std::map<std::string, std::string> roles{};  // the owner's words on the meaning of inputs: "ids:2"
   std::string runtime;                         // a shipped one, or "external:NAME"
-  std::filesystem::path runtime_file;          // of an external one: its script, likewise
+  std::filesystem::path runtime_file;          // an external one's script, likewise
   std::string version;
   Build build;
   std::string policy;  // precision as text

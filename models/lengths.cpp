@@ -15,10 +15,10 @@ using Axes = std::vector<std::string>;
 constexpr std::size_t most_axes = 5;       // all of their subsets are tried
 constexpr Index largest_unit = 1024;       // lengths are looked for up to three times that
 constexpr double largest_input = 1 << 17;  // elements
-constexpr double most_elements = 1 << 18;  // of all trials, after which nothing is looked for any more
+constexpr double most_elements = 1 << 18;  // elements of all trials, after which the search ends
 constexpr double most_work = 0x1p28;       // multiply-adds of a trial, likewise
-constexpr Index times[] = {1, 2};          // a unit
-constexpr Index multiples = 32;            // of a unit that are drawn
+constexpr Index times[] = {1, 2};          // times a unit
+constexpr Index multiples = 32;            // multiples of a unit that are drawn
 
 // Trials of lengths.
 class Trials {

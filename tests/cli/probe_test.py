@@ -136,7 +136,7 @@ class Probe(command_line.Cli):
 
     @unittest.skipUnless(HAS_NUMPY, f"{PYTHON} has no numpy")
     def test_what_fuzz_finds_under_what_was_probed_is_stored(self):
-        """With the contract that it was held to, errors of f16 in units of f32 included."""
+        """It has the contract that it was held to, errors of f16 in units of f32 included."""
         for source, status in ((ATTENTION, 1), (ATTENTION.replace(" + more", ""), 0)):
             (self.cwd / "silent.py").write_text(source)
             done = self.attest("fuzz", "silent.py", "--probe-first", "--cases", 40, "-o", f"found{status}", timeout=240)

@@ -434,7 +434,7 @@ TEST_F(Pinned, TwoThatAreEqual) {
   EXPECT_EQ(finding.smallest.problem.sizes, (std::map<std::string, Index>{{"m", 1}, {"n", 1}}));
 }
 
-// What the graph does not show of an input and its owner says goes along in the reproducer.
+// A role that the owner states, and the graph does not show, goes along in the reproducer.
 TEST_F(Pinned, ByARoleThatIsSaid) {
   graph::test::File f;
   f.inputs = {{"x", graph::Type::f32, {"n", 3}}, {"rows", graph::Type::i64, {"m"}}};
