@@ -19,7 +19,8 @@ class Connections {
   // The only node that reads a value, if it is one of this operator and the value no output of the graph.
   [[nodiscard]] const Node* only_reader(int value, std::string_view op) const;
 
-  // What stands in the file, as an initialiser or a node Constant, perhaps in another shape; nullptr for what is computed.
+  // The array in the file, as an initialiser or a node Constant, perhaps in another shape; nullptr for a computed
+  // value.
   [[nodiscard]] const Stored* constant(int value) const;
   [[nodiscard]] bool is_number(int value, double number) const;
   // Whether it hangs on no input.

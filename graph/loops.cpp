@@ -13,8 +13,8 @@ using Columns = double __attribute__((vector_size(strip_columns * sizeof(double)
 // Columns and rows of b that are held at a time, which caches keep while all rows of a pass.
 constexpr Index block_columns = 8 * strip_columns, block_rows = 256;
 
-// Rows of a, `a_step` apart, times `columns` columns of b in strips of [k, strip_columns], added to what out holds where there were rows of b before.
-// No product is fused with its sum: the same bits whatever the processor.
+// Rows of a, `a_step` apart, times `columns` columns of b in strips of [k, strip_columns], added to what out holds
+// where there were rows of b before. No product is fused with its sum: the same bits whatever the processor.
 ATTEST_GRAPH_CLONES void multiply_block(const double* a, Index a_step, const double* strips, double* out, Index m,
                                         Index k, Index n, Index columns, bool onto) noexcept {
   for (Index first = 0; first < m; first += tile_rows) {

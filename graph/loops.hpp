@@ -17,14 +17,15 @@
 namespace attest::graph {
 
 inline constexpr Index strip_columns = 8;
-// Columns [column, column + columns) of a matrix in rows [row, row + rows), as [rows, strip_columns]; columns past the last may hold anything.
+// Columns [column, column + columns) of a matrix in rows [row, row + rows), as [rows, strip_columns]; columns past the
+// last may hold anything.
 using Strip = std::function<void(Index row, Index rows, Index column, Index columns, double* to)>;
 
-// Computes out [m, n] = a [m, k] times b [k, n], row-major, and, where there are any, squares [square_rows, n] of the squares of the first rows of a and of b.
-// Each element is added up in the order of k.
+// Computes out [m, n] = a [m, k] times b [k, n], row-major, and, where there are any, squares [square_rows, n] of the
+// squares of the first rows of a and of b. Each element is added up in the order of k.
 void multiply_matrices(const double* a, const Strip& b, double* out, Index m, Index k, Index n,
                        double* squares = nullptr, Index square_rows = 0);
-// Of all rows where there are squares.
+// The same with squares of all rows, where there are any.
 void multiply_matrices(const double* a, const double* b, double* out, Index m, Index k, Index n,
                        double* squares = nullptr);
 

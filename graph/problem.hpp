@@ -99,9 +99,9 @@ class Family {
   // The regimes of an input, the simplest first: those of its numbers' role, and then those of the owner's inputs.
   [[nodiscard]] std::vector<Regime> regimes(std::size_t input) const;
 
-  // Problem number `number` of `seed`. Where the owner's inputs are there, these come first, as they are and however large, and all others are made of
-  // them, in half of the cases as long as they are. No input has more than `most` elements; and its open axes times the longest of them come to
-  // 16 `most` at most, since attention makes that of it.
+  // Problem number `number` of `seed`. Where the owner's inputs are there, these come first, as they are and however
+  // large, and all others are made of them, in half of the cases as long as they are. No input has more than `most`
+  // elements; and its open axes times the longest of them come to 16 `most` at most, since attention makes that of it.
   // Sequences are `at_least` so long where constraints permit, whatever that comes to, but for one of several
   // in a quarter of the cases.
   [[nodiscard]] Problem draw(std::uint64_t seed, std::uint64_t number, Index most = Index{1} << 14,

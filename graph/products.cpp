@@ -100,7 +100,7 @@ struct Product {
   static Strip strip_of(Element element) {
     return [element](Index row, Index rows, Index column, Index columns, double* to) {
       for (Index p = 0; p < rows; ++p, to += strip_columns)
-        if (columns == strip_columns)  // of a length that is known
+        if (columns == strip_columns)  // a known length
           for (Index j = 0; j < strip_columns; ++j) to[j] = element(row + p, column + j);
         else
           for (Index j = 0; j < columns; ++j) to[j] = element(row + p, column + j);

@@ -181,7 +181,7 @@ class Run {
   struct Held {
     const Array* read = nullptr;
     std::unique_ptr<Array> own;
-    const Stored* stored = nullptr;  // of a constant, in place of a tensor
+    const Stored* stored = nullptr;  // a constant, in place of a tensor
   };
 
   std::vector<Array> evaluated(const Body& body, std::vector<Array> given, bool folded) {

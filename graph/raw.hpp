@@ -19,7 +19,7 @@ T number_at(const char* from) noexcept {
   return number;
 }
 
-// Of one element.
+// Bytes of one element.
 std::size_t bytes_of(Type type) noexcept;
 // The bytes of all lanes of an array.
 std::string raw_bytes(const Array& array);

@@ -14,9 +14,9 @@
 
 namespace attest::graph {
 
-// What a node reads: a tensor, or weights, which become one when they are asked for as such.
+// An input of a node: a tensor, or weights, which become one when they are asked for as such.
 struct Operand {
-  Operand(const Array* array) : array(array) {}  // nullptr for what is left out
+  Operand(const Array* array) : array(array) {}  // nullptr for one that is left out
   Operand(const Stored& weights, bool as_they_are, std::function<Array()> widened)
       : weights(&weights), stored(as_they_are ? &weights : nullptr), widened(std::move(widened)) {}
   const Array* array = nullptr;
@@ -25,7 +25,7 @@ struct Operand {
   std::function<Array()> widened;
 };
 
-// The evaluation of one node in all lanes: what it reads, what it gives, and where numbers leave float64.
+// The evaluation of one node in all lanes: its inputs, its outputs, and the places where numbers leave float64.
 class Step {
  public:
   // `lanes`: one arithmetic for each lane; the first is the exact one, from which errors of sums are modelled. All must

@@ -8,7 +8,8 @@
 
 namespace attest::graph {
 
-// A tensor of one lane as files have it: elements in their type's own format, little-endian, row-major. Copies share the bytes.
+// A tensor of one lane as files have it: elements in their type's own format, little-endian, row-major. Copies share
+// the bytes.
 class Stored {
  public:
   Stored() = default;

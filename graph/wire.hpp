@@ -44,7 +44,8 @@ int data_type(Type type) noexcept;
 // The type of such a number (type_numbered). Throws Fault with `what` where Type has none.
 Type type_of(std::int64_t data_type, std::string_view what);
 
-// A TensorProto, and its name; `owner` keeps the bytes of the message. Throws Fault, or protozero::exception where the bytes are no message.
+// A TensorProto, and its name; `owner` keeps the bytes of the message. Throws Fault, or protozero::exception where the
+// bytes are no message.
 Stored read_tensor(Wire wire, std::string& name, const SharedBytes& owner);
 
 // An AttributeProto of node `where`, and its name. Throws as read_tensor.

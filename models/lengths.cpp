@@ -28,7 +28,7 @@ class Trials {
       if (!said.sizes.contains(axis)) free.push_back(axis);
   }
 
-  Axes free;              // sequences of which nothing is said
+  Axes free;              // sequences of which `said` says nothing
   bool too_dear = false;  // a trial was, or all together
 
   // True if the graph takes axes of this length, and all others `otherwise` long.

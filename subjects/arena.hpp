@@ -21,7 +21,8 @@ class Arena {
   // Makes the first `size` bytes usable; the mapping may move. Throws Error(internal) when memory runs out.
   void grow(std::size_t size);
   void map(std::size_t size);  // the same for memory that the other side grew
-  // Copies `bytes` to its beginning, for which there must be room, and keeps no page of them in this process. Throws Error(internal) when memory runs out.
+  // Copies `bytes` to its beginning, for which there must be room, and keeps no page of them in this process. Throws
+  // Error(internal) when memory runs out.
   void write(std::string_view bytes) const;
   // Gives back what it holds, and keeps its size: all of it is 0 then.
   void empty() noexcept;

@@ -112,7 +112,7 @@ std::optional<Model> with_scale(const Model& model, const std::function<double(d
   const auto named = std::find(edit.model.values.begin(), edit.model.values.end(), "scale");
   if (named == edit.model.values.end()) return std::nullopt;
   const auto constant = edit.model.constants.find(static_cast<int>(named - edit.model.values.begin()));
-  if (constant == edit.model.constants.end()) return std::nullopt;  // of a part without it
+  if (constant == edit.model.constants.end()) return std::nullopt;  // the part lacks it
   Array scale = constant->second.array();
   scale.floats[0] = round_to(format_of(scale.type), change(scale.floats[0]));
   constant->second = scale;

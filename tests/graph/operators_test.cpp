@@ -233,7 +233,8 @@ TEST(Operators, FoldWhatFloatsMakeOfShapes) {
   EXPECT_EQ(shape_of(), std::vector<Index>{0});
 }
 
-// The outputs of products and a look-up with w, [300, 70] or turned, in the lanes of an ensemble; w as weights of the file, or as an input.
+// The outputs of products and a look-up with w, [300, 70] or turned, in the lanes of an ensemble; w as weights of the
+// file, or as an input.
 std::vector<Array> with_weights_as(bool inputs, const std::string& op, const Array& w, const Precision& precision) {
   File file;
   Array x = zeros(w.type, {7, op == "turned" ? w.shape[1] : w.shape[0]});

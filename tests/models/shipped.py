@@ -45,7 +45,7 @@ FILES = {
     "text2tashkeel==0.1.0": {"bilstm.int8": "com.microsoft.DynamicQuantizeLSTM", "rawi_v3.int8": "com.microsoft.DynamicQuantizeLSTM"},
     "vietcombank-captcha==0.1.0": {"vietcombank_captcha": ""},
 }
-# What the user of a file has to say of it: a height that its graph pins.
+# The options that the user of a file has to give: a height that its graph pins.
 SAID = {"rapidocr-onnxruntime/ch_PP-OCRv4_rec_infer": ("--constrain", "size.?=48")}
 # Failures that docs/findings.md has.
 KNOWN = {}
