@@ -16,7 +16,7 @@ namespace attest {
 
 struct Supports;
 
-// ---- what calls of one operation hold: a row each ----------------------------------------------------------------------
+// ---- what calls of one operation hold: a row each -------------------------------------------------------------------
 
 // A tensor of a call.
 struct TensorSlot {
@@ -27,8 +27,8 @@ struct TensorSlot {
   };
   std::string_view name;
   Role role;
-  std::size_t at;  // of its attest_tensor in the operation's struct of attest/plugin.h
-  // Of attention: its extents, and whether a call of a problem has it; nullptr: every one does.
+  std::size_t at;  // offset of its attest_tensor in the operation's struct of attest/plugin.h
+  // For attention: its extents, and whether a call of a problem has it; nullptr: every call has it.
   std::span<Index (*const)(const Problem&)> axes;
   bool (*used)(const Problem&) = nullptr;
   [[nodiscard]] constexpr bool written() const noexcept { return role != Role::input; }
@@ -41,7 +41,7 @@ struct ScalarSlot {
     flag,   // int32_t, of which 0 and the others are told apart
     small,  // int32_t
     whole,  // int64_t
-    bit,    // of the struct's `flags`
+    bit,    // a bit of the struct's `flags`
   };
   std::string_view name;  // in messages
   Kind kind;
@@ -52,19 +52,19 @@ struct ScalarSlot {
 struct CallShape {
   std::string_view op;                  // its name
   std::uint32_t number;                 // and its number, in packed calls
-  std::size_t bytes;                    // of the struct, which begins with struct_size, reserved and flags
-  std::size_t form;                     // of `const char* form` in it; 0 where the operation has no forms
+  std::size_t bytes;                    // size of the struct, which begins with struct_size, reserved and flags
+  std::size_t form;                     // offset of `const char* form` in it; 0 where the operation has no forms
   std::span<const TensorSlot> tensors;  // inputs first
   std::span<const ScalarSlot> scalars;
-  std::size_t packed_bytes, packed_form;  // of the numbers of a packed call, and of the length of its form among them
-  // Of a plug-in: whether it has the operation's function, and a call of it.
+  std::size_t packed_bytes, packed_form;  // size of a packed call's numbers; offset of its form's length in them
+  // Whether a plug-in has the operation's function, and a call of it.
   bool (*answers)(const attest_subject&);
   int (*ask)(const attest_subject&, const void* call, char* message, std::size_t message_size);
-  // Why a subject is not to be asked it: declined() of core/supports.hpp.
+  // Returns why a subject is not to be asked it: declined() of core/supports.hpp.
   std::optional<std::string> (*declined)(const void* call, const Supports&, std::span<const Format> dtypes);
 };
 
-// Of every operation. nullptr if there is none of that name or number.
+// The shapes of every operation's calls. Returns nullptr if there is none of that name or number.
 std::span<const CallShape* const> call_shapes() noexcept;
 const CallShape* find_call_shape(std::string_view op) noexcept;
 const CallShape* find_call_shape(std::uint32_t number) noexcept;
@@ -72,14 +72,14 @@ const CallShape* find_call_shape(std::uint32_t number) noexcept;
 // The logical extents of a tensor of a problem's call: 1 along the axes that it lacks.
 std::array<Index, 4> extents_of(const TensorSlot& tensor, const Problem& problem) noexcept;
 
-// By the operation's struct; each operation declares its own.
+// The shape that belongs to the operation's struct. Each operation declares its own.
 template <class Abi>
 const CallShape& call_shape() noexcept;
 
-// ---- one call ----------------------------------------------------------------------------------------------------------
+// ---- one call -------------------------------------------------------------------------------------------------------
 
-// One call of some operation: its struct of attest/plugin.h by value, and what there is in it. What the struct points to must
-// outlive it.
+// One call of some operation: its struct of attest/plugin.h by value, and a description of its members. The memory that
+// the struct points to must outlive it.
 class Call {
  public:
   template <class Abi>
@@ -108,7 +108,7 @@ class Call {
 
   [[nodiscard]] double real(const ScalarSlot& slot) const noexcept { return part<double>(slot.at); }
   void set_real(const ScalarSlot& slot, double value) noexcept { part<double>(slot.at) = value; }
-  // Of every kind but `real`; flags and bits are 0 or 1.
+  // The value of a slot of any kind but `real`; flags and bits are 0 or 1.
   [[nodiscard]] std::int64_t integer(const ScalarSlot& slot) const noexcept;
   void set_integer(const ScalarSlot& slot, std::int64_t value) noexcept;
 

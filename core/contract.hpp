@@ -13,9 +13,9 @@
 
 namespace attest {
 
-// What a row without a single open key returns.
-// mean_v: the mean of the values below the sample's length; mean_all: of all values, masked or not, as where a mask is a large
-// negative number in place of every score.
+// The result of a row without a single open key.
+// mean_v: the mean of the values below the sample's length; mean_all: of all values, masked or not, as where a mask is
+// a large negative number in place of every score.
 enum class EmptyRow : std::uint8_t { unspecified, zero, nan, mean_v, mean_all };
 constexpr bool is_mean(EmptyRow rule) noexcept { return rule == EmptyRow::mean_v || rule == EmptyRow::mean_all; }
 // Whether a sample's result may depend on its batch: not claimed, equal as numbers, or within both bounds.
@@ -34,7 +34,7 @@ enum class TanhError : std::uint8_t { relative, absolute };
 struct Arithmetic {
   double exp_ulp = 1;             // largest error of exp, in ulp of the softmax format
   std::optional<double> exp_rel;  // or as a relative error; wins over exp_ulp
-  double div_ulp = 0.5;           // of the final division
+  double div_ulp = 0.5;           // error of the final division, in ulps
   TanhError tanh = TanhError::relative;
   double tanh_ulp = 4;
   double kappa = 1;            // accumulators: 1 round to nearest, 3 covers truncation
@@ -63,7 +63,7 @@ struct Arithmetic {
   [[nodiscard]] int bits_in_sums() const noexcept {
     return mma ? 1 + std::min(mma->frac, fraction_bits(mma->out)) : precision(Format::f64);
   }
-  // How many units roundoff of `accumulator` one addition may cost, at most.
+  // Returns the largest error of one addition, in units roundoff of `accumulator`.
   [[nodiscard]] double units_of_sums(Format accumulator) const noexcept {
     return mma ? units_of_mma(*mma, accumulator) : kappa;
   }
@@ -71,7 +71,7 @@ struct Arithmetic {
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
 };
 
-// What a subject promises: arithmetic and semantics. Optional members that are absent are not judged.
+// The promises of a subject: arithmetic and semantics. Optional members that are absent are not judged.
 struct Contract {
   Policy policy;
   Arithmetic arithmetic;
@@ -94,13 +94,13 @@ struct Contract {
 Contract contract_from_json(const nlohmann::json& object, const Policy& policy);
 // The same of its text, without nlohmann's header.
 Contract contract_from_text(std::string_view object, const Policy& policy);
-// The object as it reads for one dtype: a number may be an object from dtype to value, and a dtype that it leaves out keeps the
-// default. The policy stays as it is. Throws Error(usage) for what is no dtype.
+// Returns the object as it reads for one dtype: a number may be an object from dtype to value, and a dtype that it
+// leaves out keeps the default. The policy stays as it is. Throws Error(usage) for a key that is no dtype.
 nlohmann::json contract_for_dtype(const nlohmann::json& object, Format dtype);
-// Whether the value of a key is an object from dtype to value, rather than an object of that key itself: `policy`, which is read
-// on its own, `mma`, and `depth` of layer_norm.
+// Whether the value of a key is an object from dtype to value, rather than an object of that key itself: `policy`,
+// which is read on its own, `mma`, and `depth` of layer_norm.
 bool is_by_dtype(std::string_view key, const nlohmann::json& value);
-// What contract_from_json reads back, policy included as text.
+// Returns the object that contract_from_json reads back, policy included as text.
 nlohmann::ordered_json to_json(const Contract& contract);
 
 // A contract for arithmetic alone: the policy with every number at its default.

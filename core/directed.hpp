@@ -3,8 +3,8 @@
 
 namespace attest {
 
-// The number of `format` next to x at or above it (`up`), or at or below it: infinite, or the largest finite one, past that.
-// f64 holds every x.
+// Returns the number of `format` next to x, at or above it (`up`), or at or below it. Past the largest finite number
+// that is infinity or the largest finite number. f64 holds every x.
 double round_toward(Format format, double x, bool up) noexcept;
 
 }  // namespace attest

@@ -37,8 +37,9 @@ int value_reach(Format dtype) noexcept {
   }
 }
 
-// Values::levels: the score of a key in nats, less its noise. Blocks of a length that kernels take, or of any, rise by a step
-// eight times and fall eight times, from anywhere in that; or each lies anywhere in 0, 2 .. 30. Integers that any format holds.
+// Returns the score of a key in nats, less its noise, under Values::levels. Blocks of a length that kernels take, or of
+// any length, rise by a step eight times and fall eight times, from anywhere in that; or each lies anywhere in 0, 2 ..
+// 30. Every format holds these integers.
 double level_of(Key key, Index position) noexcept {
   constexpr Index tiles[] = {16, 32, 64, 128};
   constexpr Key rises = 8;
@@ -81,8 +82,8 @@ struct Keys {
   std::array<Key, most> rows, dominant;  // the latter all bits, or none
 };
 
-// Of `count` rows of a block from `done` on. `call` is given the first of those of one head, its position, how many they are, and
-// batch and head.
+// Visits `count` rows of a block from `done` on, head by head. `call` is given the first of the rows of one head, its
+// position, their number, and batch and head.
 template <class Call>
 void by_head(const DrawnBlock& block, Index done, Index count, const Call& call) {
   const Index before = done / block.length;
@@ -107,7 +108,7 @@ void fill_keys(Key values, const DrawnBlock& block, Index done, Index count, int
     return by_head(block, done, count, [&](Index r, Index position, Index some, Key b, Key head) {
       fill_keys(extend(extend(values, b), head), position, shift, some, keys + r);
     });
-  // Of many heads at once, each row's sample first.
+  // The keys of many heads at once, each row's sample first.
   std::array<Key, Keys::most> heads, positions;
   Key sample = ~Key{0}, of_sample = 0;
   by_head(block, done, count, [&](Index r, Index position, Index some, Key b, Key head) {
@@ -126,7 +127,7 @@ void fill_keys(Key values, const DrawnBlock& block, Index done, Index count, int
 template <Kind K>
 ATTEST_CLONES void fill(const Distribution& distribution, const Keys& keys, Index count, Index first_column,
                         Index width, double* to) {
-  const Distribution d = distribution;  // which `to` cannot be part of
+  const Distribution d = distribution;  // a copy, which `to` cannot alias
   // A column at a time where that fills wide registers better.
   if (width < 16 && count >= width) {
     for (Index c = 0; c < width; ++c)
@@ -145,7 +146,7 @@ ATTEST_CLONES void fill(const Distribution& distribution, const Keys& keys, Inde
   }
 }
 using Fill = void (*)(const Distribution&, const Keys&, Index, Index, Index, double*);
-// By Kind.
+// The filling functions by Kind.
 constexpr auto fills = []<std::size_t... K>(std::index_sequence<K...>) {
   return std::array<Fill, sizeof...(K)>{fill<static_cast<Kind>(K)>...};
 }
@@ -171,8 +172,8 @@ double first_of(const Distribution& d, const Problem& problem, Key level, Key ro
     case First::end_of_keys: {
       const Key own = mix(row);
       const bool q = d.first == First::end_of_queries;
-      // Whether the second half of the keys lies at the other end than the first, above it for most queries, as what is padded or comes
-      // later may, so that a mask closes the one and leaves the other; else each at either.
+      // Whether the second half of the keys lies at the other end than the first, above it for most queries, as padded
+      // or later keys may, so that a mask closes the one and leaves the other; else each key lies at either end.
       const bool rising = mix(level) & 1, above = !rising ? own & 1 : q ? own & 3 : 2 * position >= problem.lk;
       const double sign = above ? 1 : -1;
       if (q) return sign * a;
@@ -219,7 +220,7 @@ Distribution distribution_of(const Problem& problem, Edit::Tensor which) noexcep
     d.unit = largest_finite(problem.dtype);
   };
   const auto tiny = [&] { normal_times(0.25, smallest_normal(problem.dtype)); };
-  // Of column 0, and the others.
+  // Sets the formula of column 0, and that of the others.
   const auto first_then = [&](First first, double factor, double unit = 1) {
     normal_times(factor, unit);
     if (factor == 0) d.kind = Kind::constant;

@@ -6,9 +6,9 @@
 
 namespace attest {
 
-// What one of q, k and v is drawn from: Values, as a formula of an element's own 64 bits, of which there are few, and its numbers.
+// The distribution of one of q, k and v: Values, as one of a few formulas of an element's own 64 bits, and its numbers.
 struct Distribution {
-  // Of bits x: n(x) is normal(), i(x) below() of `choices`.
+  // n(x) is normal() of bits x, i(x) below() of `choices`.
   enum class Kind : std::uint8_t {
     constant,   // factor
     lattice,    // factor (i - offset) unit
@@ -20,9 +20,9 @@ struct Distribution {
     largest,    // +-unit (1/2 .. 1)
     outlier,    // factor n in one column of eight, n in the others
     along,      // d (1 + n unit), d = +-1 by column
-    peaked,     // of a dominant row, one in eight: factor d (1 + n unit); of others offset n
+    peaked,     // factor d (1 + n unit) in a dominant row, one in eight; offset n in others
   };
-  // What stands in column 0 instead, if anything: `offset` where it is given.
+  // The replacement of column 0, if any: `offset` where it is given.
   enum class First : std::uint8_t { same, given, sign, rising, choice, end_of_queries, end_of_keys, level };
   Kind kind = Kind::normal;
   First first = First::same;
@@ -32,10 +32,10 @@ struct Distribution {
   std::uint64_t columns = 0;  // key of what depends on the column
 };
 
-// `which`: q, k or v. Of no captured problem.
+// Returns the distribution of `which`: q, k or v. The problem is not captured.
 Distribution distribution_of(const Problem& problem, Edit::Tensor which) noexcept;
 
-// What no number of it exceeds in magnitude; infinite where that is not told.
+// Returns an upper bound of all magnitudes; infinite where none is known.
 double largest_magnitude(const Distribution& distribution) noexcept;
 
 // Draws `rows` as draw_block() of core/values.hpp does, but for forms and what they are clamped to.

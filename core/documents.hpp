@@ -8,8 +8,8 @@
 
 namespace attest {
 
-// A sentence of a subject's documents, with the name and version of the document, and what of a call it speaks of: "attention",
-// an option ("causal", "keep"), a key of the contract ("empty_row"), a form or one of its values ("form.mask", "form.mask=1d").
+// A sentence of a subject's documents, with the name and version of the document, and its topic: "attention", an option
+// ("causal", "keep"), a key of the contract ("empty_row"), a form or one of its values ("form.mask", "form.mask=1d").
 struct Quote {
   std::string about, text;
 };
@@ -19,12 +19,12 @@ inline constexpr std::size_t most_quotes = 256, longest_quote = 400;
 // Whether a sentence can be about this, forms excepted, which a subject names itself.
 bool is_quotable(std::string_view about) noexcept;
 
-// Those that bear on a problem: on the operation, the options that it sets, the forms that it chooses, and on `promises`, keys of
-// the contract; a sentence that is about several of them once.
+// Returns the quotes that bear on a problem: on the operation, the options that it sets, the forms that it chooses, and
+// on `promises`, keys of the contract. A sentence about several of them comes once.
 std::vector<Quote> quotes_on(std::span<const Quote> quotes, const Problem& problem,
                              std::span<const std::string_view> promises);
 
-// Those about one value of a form, or about the form where none is.
+// Returns the quotes about one value of a form, or about the form where none is.
 std::vector<Quote> quotes_on_form(std::span<const Quote> quotes, const std::string& form, const std::string& value);
 
 }  // namespace attest

@@ -8,7 +8,7 @@
 
 #include "core/documents.hpp"
 
-// What sentences of documents may be about, of an operation without forms, written once for all.
+// The topics of sentences of documents for an operation without forms, written once for all.
 namespace attest {
 
 // An option of a call, and whether a problem sets it.
@@ -24,7 +24,7 @@ bool is_quotable_of(const Options& options, const Promises& promises_of_contract
          std::ranges::find(promises_of_contracts, about) != promises_of_contracts.end();
 }
 
-// Those that bear on a problem, as core/documents.hpp has it.
+// Returns the quotes that bear on a problem, as core/documents.hpp documents it.
 template <class Problem, std::size_t count>
 std::vector<Quote> quotes_of(const std::array<QuotableOption<Problem>, count>& options, std::span<const Quote> quotes,
                              const Problem& problem, std::span<const std::string_view> promises) {

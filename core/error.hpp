@@ -16,8 +16,8 @@ enum class Exit : int {
   interrupted = 130,  // a signal ended the work before its time, and nothing failed until then
 };
 
-// One sentence that names the thing, the place and the remedy. It stays one line that fits a screen whatever input it quotes:
-// control characters become spaces, and the middle of more than 2,000 bytes is left out.
+// One sentence that names the thing, the place and the remedy. It stays one line that fits a screen whatever input it
+// quotes: control characters become spaces, and the middle of more than 2,000 bytes is left out.
 class Error : public std::runtime_error {
  public:
   Error(Exit exit, const std::string& sentence);
@@ -27,13 +27,15 @@ class Error : public std::runtime_error {
   Exit exit_;
 };
 
-// The system does not even reserve memory of which little would be used (Layout::far): the problem cannot be asked here.
+// The error that the system does not even reserve memory of which little would be used (Layout::far): the problem
+// cannot be asked here.
 class NotReserved : public Error {
  public:
   explicit NotReserved(const std::string& sentence) : Error(Exit::usage, sentence) {}
 };
 
-// A tensor is larger than attest lays out. Of a problem that is given this is its user's to mend; of one that a law derives, the law's.
+// The error that a tensor is larger than attest lays out. The user mends a problem that was given; the law mends one
+// that it derived.
 class TooLarge : public Error {
  public:
   explicit TooLarge(const std::string& sentence) : Error(Exit::usage, sentence) {}

@@ -16,12 +16,12 @@ struct DimRange;
 
 enum class FieldKind : std::uint8_t { integer, label, flag, real, seed };
 
-// What a field is a part of. Those of one group mean little to the others: the shrinker resets them together. `forms` has no
-// field: they are Problem::forms.
+// The group that a field belongs to. Fields of one group mean little to the others: the shrinker resets them together.
+// `forms` has no field: they are Problem::forms.
 enum class FieldGroup : std::uint8_t { shape, format, scaling, masks, layouts, outputs, forms, values, origin };
 std::string_view name(FieldGroup group) noexcept;
 
-// What there is to know of one field of a problem, but for how it is read and set.
+// The facts of one field of a problem, except how it is read and set.
 struct FieldFacts {
   std::string_view name;
   FieldKind kind = FieldKind::integer;
@@ -30,20 +30,20 @@ struct FieldFacts {
 
   // ---- what it may be, and how a line says it
   Index lo = 0, hi = 0;                      // integers, labels (index into labels) and flags
-  std::span<const std::string_view> labels;  // of a label field
+  std::span<const std::string_view> labels;  // labels of a label field
   bool always_printed = false;
   std::string_view joined_to;  // printed behind that field's value after a colon
-  std::string_view origin;     // of an extent: the field that says where this problem begins in the one it was cut from
+  std::string_view origin;     // for an extent: the field with its begin in the problem it was cut from
 
   // ---- how it is drawn
   bool drawn =
       true;  // within a range that a subject or an assumption may narrow; the others have generators of their own
-  std::span<const Index> edges;            // of an integer: values at which kernels tend to break
+  std::span<const Index> edges;            // values of an integer at which kernels tend to break
   std::span<const std::uint16_t> weights;  // by label, flag or number from 0; labels past the end are never drawn
-  int share = 0;                           // of an extent: its part of the work, beside the others
+  int share = 0;                           // for an extent: its part of the work, beside the others
 
   // ---- how it shrinks
-  Index simplest = 0;  // what the shrinker aims for
+  Index simplest = 0;  // the shrinker's target
   std::span<const Index>
       ladder;  // labels worth trying on the way there, simplest first; those not listed are simpler than none
   std::optional<Index> reset_to;  // with its group: its default where nothing else is said
@@ -54,28 +54,28 @@ struct FieldFacts {
   int word_place = 0;  // the place of its word in a bucket
 };
 
-// All that the house knows of one field of an operation's problems P, of which S says what a subject supports. Text, JSON,
-// generators, shrinker, buckets and learned conditions walk the table of these rows; what a field means is said in the explicit
-// kernel, the oracle and the certificate.
+// All facts of one field of an operation's problems P, of which S says what a subject supports. Text, JSON, generators,
+// shrinker, buckets and learned conditions walk the table of these rows. The explicit kernel, the oracle and the
+// certificate define the meaning of a field.
 template <class P, class S>
 struct FieldRow : FieldFacts {
   Index (*get)(const P&) = nullptr;  // integer, label, flag, seed (bit pattern)
   void (*set)(P&, Index) = nullptr;
   std::optional<double> (*get_real)(const P&) = nullptr;
   void (*set_real)(P&, std::optional<double>) = nullptr;
-  double (*in_effect)(const P&) = nullptr;  // of a real that may be absent: what stands in its place then
-  bool (*used)(const P&) = nullptr;         // whether it means anything there; nullptr: always
+  double (*in_effect)(const P&) = nullptr;  // value in effect of a real that may be absent
+  bool (*used)(const P&) = nullptr;         // whether it has a meaning there; nullptr: always
 
-  // What `supports` (docs/plugin.md) says of it: of an extent what it may be, of others whether they may differ from their
-  // simplest.
+  // The key in `supports` (docs/plugin.md) about it: for an extent its permitted range, for others whether they may
+  // differ from their simplest value.
   std::string_view supports_key;
   bool S::*offered = nullptr;
   DimRange S::*extent = nullptr;
 
   bool (*idle)(const P&, Index step) = nullptr;  // whether that step of the ladder would change nothing worth a call
-  // Of what its value stands for, a bit each: what a reproducer may have only if the failing problem has it.
+  // The options that its value sets, a bit each. A reproducer may have them only if the failing problem has them.
   unsigned (*options)(const FieldRow&, const P&) = nullptr;
-  std::string (*word)(const FieldRow&, const P&) = nullptr;  // in a bucket; empty where that says nothing of it
+  std::string (*word)(const FieldRow&, const P&) = nullptr;  // its word in a bucket; empty where it has none
 };
 using Field = FieldRow<Problem, Supports>;
 
@@ -106,7 +106,7 @@ void copy_field(const FieldRow<P, S>& field, const P& from, P& to) {
   field.set_real(to, field.get_real(from));
 }
 
-// ---- rows by member ----------------------------------------------------------------------------------------------------
+// ---- rows by member -------------------------------------------------------------------------------------------------
 
 template <auto Member, class P = Problem>
 Index get_member(const P& problem) {

@@ -11,8 +11,8 @@
 
 namespace attest {
 
-// What the field table of an operation with problems P is written in, of which S says what a subject supports: a row in the making
-// begins as one of the kinds below, and every part says one thing more of it. For field tables alone.
+// The builder of the field table of an operation with problems P, of which S says what a subject supports: a row begins
+// as one of the kinds below, and every part adds one fact. It is for field tables alone.
 template <class P, class S>
 struct FieldRows {
   using Field = FieldRow<P, S>;
@@ -21,7 +21,8 @@ struct FieldRows {
 
   static unsigned given(const Field& field, const P& problem) { return is_default(field, problem) ? 0 : 1; }
 
-  // Of the field NAME_layout, whose labels are those of the enumeration Layout: "strided-NAME", where that is not contiguous.
+  // The word of field NAME_layout, whose labels are those of the enumeration Layout: "strided-NAME" where the layout is
+  // not contiguous.
   template <class Layout>
   static std::string layout_word(const Field& field, const P& problem) {
     const auto layout = static_cast<Layout>(field.get(problem));

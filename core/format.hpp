@@ -91,12 +91,13 @@ constexpr bool narrower(Format a, Format b) noexcept { return precision(a) < pre
   return std::bit_cast<float>(bits & ~((1u << drop) - 1));
 }
 
-// How a format of 16 bits lies in a double, without branches. Rounding is to nearest, ties to even, once; NaN stays NaN.
+// Returns the bits of x in a format of 16 bits, without branches. Rounding is to nearest, ties to even, once; NaN stays
+// NaN.
 template <Format format>
 [[gnu::always_inline]] inline std::uint16_t encoded(double x) noexcept {
   constexpr int drop = 53 - precision(format);  // bits of the significand that are cut off
   constexpr std::uint64_t bias = static_cast<std::uint64_t>(1023 + min_exponent(format) - 1) << (precision(format) - 1);
-  // What added to a subnormal leaves as its last bits how many of the smallest ones it is.
+  // A number that, added to a subnormal, leaves in the last bits the count of its smallest units.
   constexpr double shifter =
       std::bit_cast<double>(static_cast<std::uint64_t>(1023 + 52 + min_exponent(format) - precision(format) + 1) << 52);
   constexpr std::uint64_t infinite = (std::uint64_t{0x7FFF} >> (precision(format) - 1)) << (precision(format) - 1),
@@ -110,7 +111,7 @@ template <Format format>
   std::uint64_t number = size < smallest_normal(format) ? subnormal : rounded;
   number = size >= overflow_threshold(format) ? infinite : number;
   const std::uint64_t kept =
-      format == Format::bf16 ? (magnitude >> drop) & (2 * (quiet - infinite) - 1) : 0;  // of a NaN
+      format == Format::bf16 ? (magnitude >> drop) & (2 * (quiet - infinite) - 1) : 0;  // the payload of a NaN
   number = size != size ? quiet | kept : number;
   return static_cast<std::uint16_t>(sign | number);
 }

@@ -8,17 +8,17 @@
 
 namespace attest {
 
-// The many ways to say one call: a mask of one dimension, a scale that is a constant of the graph, keys that come as past and
-// present. A subject declares them (docs/plugin.md, "forms"); a problem says which of them it uses.
+// Forms: the ways to make one call, such as a mask of one dimension, a scale that is a constant of the graph, keys that
+// come as past and present. A subject declares them (docs/plugin.md, "forms"); a problem says which of them it uses.
 
-// What a problem says: a value that is not the first.
+// One choice of a problem: a value that is not the first.
 struct FormChoice {
   std::string name, value;
   friend bool operator==(const FormChoice&, const FormChoice&) = default;
 };
 
-// What a value of a form goes with where problems are drawn: values of other forms that it brings along, and a predicate of the
-// problems that it can say; empty: any. Whoever asks for something else is told by the subject that it cannot say it.
+// The conditions of a form's value where problems are drawn: values of other forms that it brings along, and a
+// predicate of the problems that it can express; empty: any. The subject refuses any other call.
 struct FormRule {
   std::string value;
   std::vector<FormChoice> needs;
@@ -26,7 +26,7 @@ struct FormRule {
   friend bool operator==(const FormRule&, const FormRule&) = default;
 };
 
-// One form of a subject, and its values. The first is what is meant where a problem says nothing of it, and has no rule.
+// One form of a subject, and its values. The first value is the default, and has no rule.
 struct FormOffer {
   std::string name;
   std::vector<std::string> values;
@@ -34,11 +34,11 @@ struct FormOffer {
   friend bool operator==(const FormOffer&, const FormOffer&) = default;
 };
 
-inline constexpr std::string_view form_prefix = "form.";  // of a form's name in texts: "form.mask=1d"
+inline constexpr std::string_view form_prefix = "form.";  // prefix of a form's name in texts: "form.mask=1d"
 inline constexpr std::size_t most_forms = 16, most_form_values = 16, longest_form_word = 32;
 
-// Whether this can be the name of a form: small letters, digits and _, a letter first. A value may begin with a digit, and hold
-// capitals, '.' and '-' too.
+// Whether `text` can be the name of a form: small letters, digits and _, a letter first. A value may begin with a
+// digit, and hold capitals, '.' and '-' too.
 bool is_form_name(std::string_view text) noexcept;
 bool is_form_value(std::string_view text) noexcept;
 
@@ -48,9 +48,11 @@ const std::string& form_value(const FormOffer& offer, std::span<const FormChoice
 // Keeps one choice a name, in the order of names, and none that chooses the offered form's first value.
 void set_form(std::vector<FormChoice>& choices, const FormOffer& offer, std::string_view value);
 
-// What an attest_attention carries: a JSON object such as {"mask":"1d"}; empty where nothing is chosen.
+// Returns the text that an attest_attention carries: a JSON object such as {"mask":"1d"}; empty where nothing is
+// chosen.
 std::string forms_json(std::span<const FormChoice> choices);
-// Reads it back, sorted. Throws Error(usage) naming what is no form, a name that comes twice or too many of them.
+// Reads it back, sorted. Throws Error(usage) for an object that is no form, a name that comes twice, or too many of
+// them.
 std::vector<FormChoice> forms_from_json(const nlohmann::json& object);
 std::vector<FormChoice> forms_from_json_text(std::string_view text);
 

@@ -13,7 +13,7 @@
 #include "core/ranges.hpp"
 #include "core/subject.hpp"
 
-// What two subjects have in common, whatever the operation.
+// The common part of two subjects' offers, whatever the operation.
 namespace attest {
 
 inline DimRange common(const DimRange& a, const DimRange& b) {
@@ -34,7 +34,7 @@ std::vector<std::size_t> places_of(const std::vector<T>& some, const std::vector
   return places;
 }
 
-// Those of `all` that lie at `places`, as far as it reaches.
+// Returns the elements of `all` that lie at `places`, as far as it reaches.
 template <class T>
 std::vector<T> picked(const std::vector<T>& all, const std::vector<std::size_t>& places) {
   std::vector<T> some;
@@ -48,8 +48,8 @@ inline Error nothing_in_common(const SubjectInfo& a, const SubjectInfo& b, std::
   return usage_error(fmt::format("{} and {} take no problem in common: {}", a.name, b.name, what));
 }
 
-// Both subjects with `supports` of an operation, of which each has an offer, put in by `narrowed(info)`; whether a policy is declared is
-// said aloud of either.
+// Returns both subjects with the common `supports` of an operation that each offers. `narrowed(info)` puts it in.
+// Whether a policy is declared is said of each.
 template <class Offer, class Narrowed>
 std::pair<SubjectInfo, SubjectInfo> both_narrowed(const SubjectInfo& a, const SubjectInfo& b,
                                                   std::optional<Offer> SubjectInfo::*offer, Narrowed narrowed) {

@@ -108,7 +108,7 @@ Tensor make_operand(const Problem& problem, Edit::Tensor which, Layout layout, c
   const std::array<Index, 4> own = stored(shape, (one_batch ? 1u : 0u) | (one_head ? 2u : 0u) | (one_row ? 4u : 0u));
   const auto [samples, heads, length, width] = own;
   if (samples * heads * length * width == 0) return tensor;
-  // As many rows at once as a cache holds: of whole heads, of whole samples, if these are small.
+  // The number of rows that a cache holds at once: of whole heads, or of whole samples, if these are small.
   constexpr Index most = 2048;
   const Index rows_at_once = std::clamp<Index>(most / width, 1, length),
               heads_at_once = rows_at_once < length ? 1 : std::clamp<Index>(most / (length * width), 1, heads),

@@ -11,7 +11,7 @@
 
 namespace attest {
 
-// What a call says besides its tensors.
+// The options of a call besides its tensors.
 struct CallOptions {
   double scale = 1;
   bool scale_is_default = false;
@@ -34,7 +34,7 @@ struct Inputs : CallOptions {
     std::string_view name;
     const Tensor& tensor;
   };
-  // Those that are present.
+  // Returns the tensors that are present.
   [[nodiscard]] std::vector<Named> named() const;
 
   [[nodiscard]] const CallOptions& options() const noexcept { return *this; }
@@ -52,8 +52,8 @@ Tensor make_out(const Problem& problem, std::uint64_t fence = Tensor::plain_fenc
 Tensor make_lse(const Problem& problem,
                 std::uint64_t fence = Tensor::plain_fence);  // absent if the problem asks for none
 
-// Keys [first, last) that causality and windows leave to query row `row` of `rows` in a sample of `length` keys. `call` is a
-// Problem or CallOptions. Windows may be as wide as the type: nothing is added to them that could wrap.
+// The keys [first, last) that causality and windows leave to query row `row` of `rows` in a sample of `length` keys.
+// `call` is a Problem or CallOptions. Windows may be as wide as the type: nothing is added to them that could wrap.
 struct KeyRange {
   Index first, last;
 };
@@ -73,8 +73,8 @@ struct Placement {
   Index base_offset;
 };
 Placement place(Layout layout, const std::array<Index, 4>& shape);
-// A tensor of `shape` in `layout` that has stride 0 along the axes of `shared`, bit a for axis a: the others lie as if those
-// had one element each.
+// Returns the place of a tensor of `shape` in `layout` that has stride 0 along the axes of `shared`, bit a for axis a.
+// The other axes lie as if the shared ones had one element each.
 Placement place(Layout layout, const std::array<Index, 4>& shape, unsigned shared);
 
 // The rows whose outputs are judged, as flat indices over [B,Hq,Lq], ascending: all, or `rows` that the problem's seed draws.

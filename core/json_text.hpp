@@ -5,12 +5,12 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-// JSON from text and to text. nlohmann's parser and writer are templates that take a compiler seconds: they are compiled once,
-// here, and called from everywhere else.
+// JSON from text and to text. nlohmann's parser and writer are templates that take a compiler seconds: they are
+// compiled once, here, and called from everywhere else.
 namespace attest {
 
-// The value that `text` is. What is nested deeper than `deepest` levels is left out, and `deeper` set. Throws nlohmann's
-// parse_error, which knows the byte, and out_of_range for a number that no double can hold.
+// Returns the value of `text`. Leaves out values nested deeper than `deepest` levels, and sets `deeper`. Throws
+// nlohmann's parse_error, which knows the byte, and out_of_range for a number that no double can hold.
 nlohmann::json parse_json(std::string_view text, int deepest = std::numeric_limits<int>::max(), bool* deeper = nullptr);
 // The same with the order of keys kept.
 nlohmann::ordered_json parse_ordered_json(std::string_view text);

@@ -20,8 +20,8 @@ constexpr std::string_view name(MmaResult result) { return result_names[static_c
 
 constexpr std::string_view only_words = "/only";  // behind the text of one
 
-// P. Xie et al., "Bit-Accurate Modeling of GPU Matrix Multiply-Accumulate Units", arXiv 2511.10909, table 4; the blocks are those
-// of the narrowest instruction: m16n8k8 has 8 products of f16 or bf16, m16n8k4 has 4 of tf32.
+// P. Xie et al., "Bit-Accurate Modeling of GPU Matrix Multiply-Accumulate Units", arXiv 2511.10909, table 4. The blocks
+// are those of the narrowest instruction: m16n8k8 has 8 products of f16 or bf16, m16n8k4 has 4 of tf32.
 struct Generation {
   std::string_view name;
   std::int64_t block, block_of_tf32;
@@ -132,7 +132,8 @@ std::string to_text(const Mma& mma) {
 
 double units_of_mma(const Mma& mma, Format accumulator) noexcept {
   if (!adds_blocks_in(mma, accumulator)) return 1;
-  // Its product and what was there may lose bits in the alignment, and the sum as it is rounded, here and to the accumulator.
+  // The product and the running sum may lose bits in the alignment, and the new sum as it is rounded, here and to the
+  // accumulator.
   const double cut = std::ldexp(1.0, -mma.frac), rounded = std::ldexp(1.0, -fraction_bits(mma.out));
   return 1 + (2 * cut + std::max(cut, rounded)) / unit_roundoff(accumulator);
 }

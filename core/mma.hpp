@@ -10,11 +10,11 @@
 
 namespace attest {
 
-// What a block of products is rounded to: an f32 cut toward zero, one that keeps 13 fraction bits of it, an f16 to nearest.
+// The format of a block's sum: an f32 cut toward zero, one that keeps 13 fraction bits of it, an f16 to nearest.
 enum class MmaResult : std::uint8_t { f32, e8m13, f16 };
 
-// Accumulators of tensor cores (docs/bounds.md, section 4c). A block of products and what is there already are aligned to the
-// largest of their exponents, each is cut toward zero to `frac` bits below it, and their exact sum is rounded once.
+// The accumulators of tensor cores (docs/bounds.md, section 4c). A block of products and the running sum are aligned to
+// the largest of their exponents, each is cut toward zero to `frac` bits below it, and their exact sum is rounded once.
 struct Mma {
   std::int64_t block =
       1;  // products at once, at least: all blocks but the last of a dot product, of a tile or of a split
@@ -35,11 +35,13 @@ constexpr int fraction_bits(MmaResult result) noexcept {
 // The format that holds such results.
 constexpr Format format_of(MmaResult result) noexcept { return result == MmaResult::f16 ? Format::f16 : Format::f32; }
 
-// Whether sums kept in `accumulator` may be made of such blocks: not in f64, and not where a result holds less than it does.
+// Whether sums kept in `accumulator` may be made of such blocks: not in f64, and not where a result holds less than it
+// does.
 bool adds_blocks_in(const Mma& mma, Format accumulator) noexcept;
 
-// A generation's block products by its name, for what `policy` lets into them: volta, turing, ampere, ada, hopper, blackwell,
-// cdna3, ada-fp8, hopper-fp8. Of the instructions that take such operands the one with the fewest products at once counts.
+// Returns a generation's block products by its name, for the operands that `policy` permits: volta, turing, ampere,
+// ada, hopper, blackwell, cdna3, ada-fp8, hopper-fp8. The instruction with the fewest products at once counts among
+// those that take such operands.
 std::optional<Mma> mma_of_generation(std::string_view name, const Policy& policy);
 
 // "hopper", "8/24/f32", "8/24/f32/only" or {"block": 8, "frac": 24, "out": "f32", "only": true}. Throws Error(usage).
@@ -50,7 +52,7 @@ std::string to_text(const Mma& mma);
 // Whether a JSON value of the key `mma` is one of these, rather than an object from dtype to them.
 bool is_mma_object(const nlohmann::json& value);
 
-// How many units roundoff of `accumulator` one addition may cost, at most: of a block with a single product.
+// Returns the largest error of one addition, in units roundoff of `accumulator`: that of a block with a single product.
 double units_of_mma(const Mma& mma, Format accumulator) noexcept;
 
 }  // namespace attest

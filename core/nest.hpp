@@ -11,12 +11,12 @@
 
 namespace attest {
 
-// Where the elements of a tensor lie, as runs within runs: axes by rising stride, those left out along which nothing lies apart, and
-// those made one of which the outer steps over the inner one. A dense tensor has one, of stride 1.
+// The places of a tensor's elements, as runs within runs: axes by rising stride, without those along which nothing lies
+// apart, and with those made one of which the outer steps over the inner one. A dense tensor has one axis, of stride 1.
 struct Nest {
   std::array<Index, 4> extent{1, 1, 1, 1}, stride{1, 0, 0, 0};
-  std::size_t axes = 1;  // none of an empty tensor
-  bool apart = true;     // no two indices are of one element, and runs do not lie within each other
+  std::size_t axes = 1;  // 0 for an empty tensor
+  bool apart = true;     // no two indices share an element, and runs do not lie within each other
 
   Nest(const std::int64_t* shape, const std::int64_t* strides) noexcept {
     std::array<std::size_t, 4> order{0, 1, 2, 3};
@@ -41,7 +41,7 @@ struct Nest {
     axes = std::max<std::size_t>(next, 1);
   }
 
-  // How many elements a run of the first `inner` axes spans.
+  // Returns how many elements a run of the first `inner` axes spans.
   [[nodiscard]] Index span(std::size_t inner) const noexcept {
     Index all = 1;
     for (std::size_t axis = 0; axis < inner; ++axis) all += (extent[axis] - 1) * stride[axis];

@@ -8,7 +8,7 @@
 
 namespace attest {
 
-// What an .npy file says before its data (NumPy enhancement proposal 1, versions 1 to 3).
+// The header of an .npy file (NumPy enhancement proposal 1, versions 1 to 3).
 struct NpyHeader {
   std::string descr;  // "(structured)" where the dtype is no string
   bool fortran_order = false;

@@ -104,7 +104,8 @@ std::uint32_t crc_of(Bytes data) {
   return static_cast<std::uint32_t>(crc);
 }
 
-// `data` expanded to exactly `size` bytes; nullopt if it is no deflate stream of that size. Grows with what really comes out.
+// Returns `data` expanded to exactly `size` bytes; nullopt if it is no deflate stream of that size. Grows with the
+// bytes that really come out.
 std::optional<std::vector<std::byte>> inflated(Bytes data, std::size_t size) {
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
@@ -134,11 +135,11 @@ std::optional<std::vector<std::byte>> inflated(Bytes data, std::size_t size) {
   return out;
 }
 
-// ---- the zip archive (APPNOTE 6.3, sections 4.3.7, 4.3.12, 4.3.16) ---------------------------------------------------------
+// ---- the zip archive (APPNOTE 6.3, sections 4.3.7, 4.3.12, 4.3.16) --------------------------------------------------
 
 constexpr std::size_t end_size = 22, entry_size = 46, local_size = 30;
 constexpr std::uint32_t end_mark = 0x06054b50, entry_mark = 0x02014b50, local_mark = 0x04034b50;
-constexpr std::uint64_t most_expansion = 1032;  // of deflate
+constexpr std::uint64_t most_expansion = 1032;  // the most of deflate
 constexpr std::string_view manifest_name = "manifest.json";
 
 std::uint32_t number(Bytes bytes, std::size_t at, int count) {
@@ -235,8 +236,8 @@ class Archive {
     return plain;
   }
 
-  // What lies between a member's local header and the directory; sizes are the directory's, since numpy leaves those of the
-  // local header to a zip64 field.
+  // Returns the bytes between a member's local header and the directory. Sizes are the directory's, since numpy leaves
+  // those of the local header to a zip64 field.
   [[nodiscard]] Bytes stored_bytes(const Entry& entry, const Refusal& refuse) const {
     if (entry.offset > directory_ || directory_ - entry.offset < local_size ||
         number(bytes_, entry.offset, 4) != local_mark)

@@ -20,7 +20,7 @@ class NpzWriter {
   std::uint64_t members_ = 0;
 };
 
-// What stands before the elements of an .npy (NumPy enhancement proposal 1, format version 1.0) of a dtype such as "<f4".
+// Returns the header of an .npy (NumPy enhancement proposal 1, format version 1.0) of a dtype such as "<f4".
 std::string npy_head(std::string_view descr, std::span<const Index> shape);
 
 }  // namespace attest

@@ -12,7 +12,7 @@ namespace attest {
 // The stages of attention whose number format a policy declares, in the order in which a kernel meets them.
 enum class Stage : std::uint8_t {
   storage,  // q, k, v in memory
-  operand,  // what q, k, the weights and v are rounded to on entering a product
+  operand,  // q, k, the weights and v as they are rounded on entering a product
   scale,    // a scale folded into q, k or the score
   qk,       // accumulation of q.k
   score,    // the stored score, and the score after the bias
@@ -37,12 +37,12 @@ std::span<const NamedPolicy> named_policies() noexcept;
 // The policy named like a storage format: f32, f64, f16, bf16.
 Policy policy_for(Format storage);
 
-// Reads `NAME`, `stage=format,...` or `NAME,stage=format,...`. A stage may be a pattern with * and ?; the last that matches
-// wins; stages that nothing names follow NAME, else the policy named like the storage format, else f32.
+// Reads `NAME`, `stage=format,...` or `NAME,stage=format,...`. A stage may be a pattern with * and ?; the last that
+// matches wins; other stages follow NAME, else the policy named like the storage format, else f32.
 // Throws Error(usage) for an unknown name or format, for tf32 in memory, and for a pattern that matches no stage.
 Policy policy_from_text(std::string_view text);
 
-// The shortest text that policy_from_text reads back: a name, or a name and what differs from it.
+// Returns the shortest text that policy_from_text reads back: a name, or a name and the stages that differ from it.
 std::string to_text(const Policy& policy);
 
 }  // namespace attest

@@ -18,18 +18,18 @@ struct StageText {
   std::string_view name, doc;
 };
 
-// How an operation's policies are read and written. Stage::storage is a stage of each. For policy*.cpp alone.
+// The reader and writer of an operation's policies. Stage::storage is a stage of each. For policy*.cpp alone.
 template <class Stage, std::size_t Count>
 class PolicyText {
  public:
   using Policy = StagePolicy<Stage, Count>;
   using Named = NamedStagePolicy<Policy>;
 
-  // What is said of an item that names no format a stage takes, and of a pattern that matches no stage.
+  // The refusals of an item that names no format a stage takes, and of a pattern that matches no stage.
   struct Refusals {
     std::string_view no_format, no_stage;
   };
-  // `op`: whose stages these are; from outside they are named OP.STAGE.
+  // `op` owns the stages; from outside they are named OP.STAGE.
   PolicyText(std::string_view op, const std::array<StageText, Count>& stages, std::span<const Named> named,
              bool takes_tf32, Refusals refusals)
       : op_(op), stages_(stages), named_(named), takes_tf32_(takes_tf32), refusals_(refusals) {}

@@ -18,7 +18,7 @@ namespace attest {
 
 enum class Align : std::uint8_t { top_left, bottom_right };
 
-// How a tensor lies in memory; its logical shape and values stay the same unless it broadcasts.
+// The layout of a tensor in memory; its logical shape and values stay the same unless it broadcasts.
 enum class Layout : std::uint8_t {
   bhsd,         // contiguous as [B,H,L,D]
   bshd,         // heads inside rows
@@ -41,7 +41,7 @@ constexpr bool off_boundary(Layout layout) noexcept {
          layout == Layout::slice;
 }
 
-// Which keys `keep` opens. Drawn per logical coordinate, so that a slice of a mask is a mask.
+// The keys that `keep` opens. It is drawn per logical coordinate, so that a slice of a mask is a mask.
 enum class Keep : std::uint8_t {
   none,        // no mask tensor
   open,        // a tensor of ones
@@ -124,13 +124,13 @@ enum class Values : std::uint8_t {
   ends,            // scores of both signs, all alike far from 0, in halves or not: A of 1/scale is at the format's ends
   file,            // captured activations, Problem::values_file; never drawn
 };
-inline constexpr std::size_t values_count = 23;  // of the distributions, which end before `file`
+inline constexpr std::size_t values_count = 23;  // number of distributions, which end before `file`
 
-// What happens to a tensor's values after the distribution: the shrinker's way to simpler numbers.
+// The change of a tensor's values after the distribution: the shrinker's way to simpler numbers.
 enum class Form : std::uint8_t { drawn, short_significand, power_of_two, one, zero };
 inline constexpr std::size_t form_count = 5;
 
-// One literal element, over what the distribution says.
+// One literal element, which replaces the distribution's.
 struct Edit {
   enum class Tensor : std::uint8_t { q, k, v, bias, keep, kv_lengths };
   Tensor tensor = Tensor::q;
@@ -154,21 +154,21 @@ struct Problem {
   Bias bias = Bias::none;
   Index bias_axes = 15;
   BiasType bias_type = BiasType::same;
-  Layout mask_layout = Layout::bhsd;  // of keep and bias
+  Layout mask_layout = Layout::bhsd;  // layout of keep and bias
   Lengths lengths = Lengths::none;
   Layout q_layout = Layout::bhsd, k_layout = Layout::bhsd, v_layout = Layout::bhsd, out_layout = Layout::bhsd;
   LseOutput lse = LseOutput::none;
   Index threads = 0;
   Values values = Values::normal;
-  std::string values_file{};  // of Values::file: an .npz with arrays q, k, v (core/captured.hpp); else empty
+  std::string values_file{};  // for Values::file: an .npz with arrays q, k, v (core/captured.hpp); else empty
   double amplitude = 1;
   Form q_form = Form::drawn, k_form = Form::drawn, v_form = Form::drawn;
   bool null_key = false;  // the first key and its value are 0: one more in the denominator, where no mask closes it
   std::uint64_t seed = 0;
   // Origin of this problem inside the one it was sliced from: values are keyed by origin + index.
   Index b0 = 0, hq0 = 0, hkv0 = 0, lq0 = 0, lk0 = 0, d0 = 0, dv0 = 0;
-  Index rows = 0;                   // how many rows of out are judged, spread evenly; 0 = all
-  std::vector<FormChoice> forms{};  // how the call is said, by name; a form that is not listed has its first value
+  Index rows = 0;                   // number of rows of out that are judged, spread evenly; 0 = all
+  std::vector<FormChoice> forms{};  // the form of the call, by name; a form that is not listed has its first value
   std::vector<Edit> edits{};
 
   friend bool operator==(const Problem&, const Problem&) = default;
@@ -187,7 +187,8 @@ inline bool has_diagonal(const Problem& p) noexcept { return p.causal || p.windo
 // Whether it matters where a key stands.
 inline bool positional(const Problem& p) noexcept { return has_diagonal(p) || p.lengths != Lengths::none; }
 
-// One line of key=value; fields at their default are left out, but for dims, dtype, values and seed. Forms are form.NAME=VALUE.
+// Returns one line of key=value. Fields at their default are left out, but for dims, dtype, values and seed. Forms are
+// form.NAME=VALUE.
 std::string to_text(const Problem& problem);
 // Reads it back, in any order of keys. Under values=file:PATH, dims and dtype that the line leaves out are the file's.
 // Throws Error(usage) naming the key, its value and what is allowed.

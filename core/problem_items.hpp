@@ -13,15 +13,16 @@
 #include "core/field.hpp"
 #include "core/number_text.hpp"
 
-// The line of key=value and the JSON of a problem, of an operation whose edits are texts: items, and the values of its fields.
+// The line of key=value and the JSON of a problem of an operation whose edits are texts: items, and the values of its
+// fields.
 namespace attest {
 
 // Calls `item` with each key and its value. Throws Error(usage) for what is none, and for a key that is given twice.
 void read_problem_line(std::string_view line,
                        const std::function<void(std::string_view key, std::string_view value)>& item);
 
-// What a problem in JSON says: calls `item` with each key and its value as the problem's line has it, and `edit` with each of an
-// array of edits, of which `example` is one. Throws Error(usage) for any other value.
+// Reads a problem in JSON: calls `item` with each key and its value as the problem's line has it, and `edit` with each
+// of an array of edits, of which `example` is one. Throws Error(usage) for any other value.
 void read_problem_items(const nlohmann::json& object, std::string_view example,
                         const std::function<void(std::string_view key, const std::string& value)>& item,
                         const std::function<void(const std::string& text)>& edit);

@@ -93,7 +93,7 @@ void parse_value(Problem& problem, const Field& field, std::string_view value) {
   }
 }
 
-// What the line leaves out of the shape is that of the captured activations behind the origin.
+// Takes the parts of the shape that the line leaves out from the captured activations behind the origin.
 void take_captured_defaults(Problem& problem, const std::set<std::string_view>& given) {
   const Captured& captured = load_captured(problem.values_file);
   const Problem whole = problem_of(captured);

@@ -15,8 +15,8 @@
 
 namespace attest {
 
-// The line and the JSON of an operation's problems P, which have a member `edits`, over its field table; S is what a subject supports
-// of it. Nothing that is read is validated.
+// The line and the JSON of an operation's problems P, which have a member `edits`, over its field table; S is what a
+// subject supports of it. Nothing that is read is validated.
 template <class P, class S>
 struct ProblemWords {
   using Edit = typename decltype(P::edits)::value_type;
@@ -33,7 +33,7 @@ struct ProblemWords {
     const std::vector<std::string> all = edits(problem);
     return all.empty() ? text : fmt::format("{} edits={}", text, fmt::join(all, ";"));
   }
-  // Of fields that are always printed, or are not at their default; and its edits. What problem_json() takes.
+  // Returns the fields that are always printed or are not at their default, and the edits. problem_json() takes them.
   [[nodiscard]] std::vector<ProblemItem> items(const P& problem) const {
     std::vector<ProblemItem> all;
     for (const auto& field : fields())

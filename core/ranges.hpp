@@ -22,7 +22,7 @@ struct DimRange {
   }
 };
 
-// How tensors may lie in memory.
+// The strides that tensors may have in memory.
 enum class Strides : std::uint8_t { any, last_dim_contiguous, contiguous };
 
 }  // namespace attest

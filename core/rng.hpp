@@ -4,8 +4,8 @@
 
 namespace attest {
 
-// Counter-based random numbers: a value depends on its key alone, so that a slice of a tensor holds the same numbers as the
-// whole, on any machine and with any number of threads.
+// Counter-based random numbers: a value depends on its key alone, so that a slice of a tensor holds the same numbers as
+// the whole, on any machine and with any number of threads.
 
 // Bijective finaliser of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
 constexpr std::uint64_t mix(std::uint64_t x) noexcept {

@@ -18,7 +18,7 @@
 
 namespace attest {
 
-// What a subject can do, from describe's `supports`. Where it says nothing, attest asks and the subject may answer
+// The abilities of a subject, from describe's `supports`. Where it says nothing, attest asks and the subject may answer
 // "unsupported".
 struct Supports {
   using Strides = attest::Strides;
@@ -34,31 +34,33 @@ struct Supports {
   Index alignment = 1;  // bytes to which bases and rows must be aligned
   DimRange b, hq, hkv, lq, lk, d, dv;
   bool dv_equals_d = false;
-  std::vector<std::string> stages;  // of `scores`, `weights`
+  std::vector<std::string> stages;  // names among `scores`, `weights`
   std::vector<FormOffer> forms;     // in the order in which they were declared
   std::string drawn;                // a predicate of the problems that are drawn at random; empty: all
-  bool shapes_share_plans = false;  // what it compiles serves calls of other shapes too
+  bool shapes_share_plans = false;  // its compiled plans serve calls of other shapes too
 
   // Every type of bias, every dimension from 0, and parts that lie far apart.
   static Supports everything();
 };
 
-// What a subject promises where a problem chooses all of these forms, in place of its contract. One entry a dtype, in SubjectInfo's order.
+// The promises of a subject where a problem chooses all of these forms, in place of its contract. It has one entry a
+// dtype, in SubjectInfo's order.
 struct FormContract {
   std::vector<FormChoice> forms;  // sorted by name
   std::vector<Contract> contracts;
 };
 
 struct SubjectInfo {
-  std::string name;  // what the command line takes
+  std::string name;  // the name on the command line
   std::string version;
   std::string doc;
   std::vector<std::string> ops{"attention"};
   std::vector<Format> dtypes{Format::f32};
   bool concurrent = false;  // calls may run at once on one instance
-  std::string device;       // where calls are computed, if that is one device for all instances: "cuda:0"
-  double plan_ms = 0;  // what it spends on a plan: before it answers the first call of a shape, of options or of forms
-  std::optional<double> warm_up_ms;  // what the first call of a process takes more than others; absent: nobody knows
+  std::string device;       // the device that computes calls, if it is one for all instances: "cuda:0"
+  // Time for a plan, in ms: it passes before the answer to the first call of a shape, of options or of forms.
+  double plan_ms = 0;
+  std::optional<double> warm_up_ms;  // extra time of the first call of a process, in ms; absent: unknown
   Supports supports;
   Contract semantics;                  // everything but the policy
   std::vector<Arithmetic> arithmetic;  // one per entry of dtypes; empty: that of `semantics` for all
@@ -66,11 +68,11 @@ struct SubjectInfo {
   bool policy_declared = true;         // false: the most generous reading of each dtype, said aloud
   std::vector<FormContract> form_contracts;
   std::vector<Quote> documents;
-  std::optional<layer_norm::Offer> layer_norm;  // what it says of that operation, if it offers it
+  std::optional<layer_norm::Offer> layer_norm;  // its declaration of that operation, if it offers it
   std::optional<mha::Offer> mha;                // likewise
 
-  // The contract for a dtype, where `forms` are chosen: by the form_contracts that names most of them, all of its own among
-  // them. Throws Error(usage) if the subject does not offer the dtype.
+  // Returns the contract for a dtype, where `forms` are chosen: that of the form_contracts that names most of them, all
+  // of its own among them. Throws Error(usage) if the subject does not offer the dtype.
   [[nodiscard]] Contract contract(Format dtype, std::span<const FormChoice> forms = {}) const;
 };
 
@@ -87,18 +89,18 @@ class Subject {
  public:
   virtual ~Subject() = default;
   [[nodiscard]] virtual const SubjectInfo& info() const noexcept = 0;
-  // Runs the calls in order, in one trip where the subject lives in another process. Never throws for what the subject
-  // does: a death is CallStatus::crash, and the next run() starts it again. Tensors keep their strides and their address
-  // modulo 256 on the other side. Every tensor of a call is the view of a Tensor: its guards go over and come back too.
-  // Throws Error(internal) if attest itself fails.
+  // Runs the calls in order, in one trip where the subject lives in another process. Never throws for a fault of the
+  // subject: a death is CallStatus::crash, and the next run() starts it again. Tensors keep their strides and their
+  // address modulo 256 on the other side. Every tensor of a call is the view of a Tensor: its guards go over and come
+  // back too. Throws Error(internal) if attest itself fails.
   virtual std::vector<CallResult> run(std::span<const Call> calls) = 0;
   // A trip of one call.
   CallResult run_one(const Call& call) { return run({&call, 1}).front(); }
-  // Ends this instance and puts a fresh one in its place, in which nothing is left of any call. What that costs is no part
-  // of the next call's time limit. False where it cannot be done.
+  // Ends this instance and puts a fresh one in its place, which holds nothing of any call. Its time is no part of the
+  // next call's time limit. Returns false where it cannot be done.
   virtual bool renew() { return false; }
-  // Lets each later call take `times` (>= 1) as long as its limit allows, where it has one; 1 is as it began. A time of more than `most` seconds
-  // is cut to those, but never below twice the limit.
+  // Lets each later call take `times` (>= 1) as long as its limit allows, where it has one; 1 is the initial state. A
+  // time of more than `most` seconds is cut to those, but never below twice the limit.
   virtual void wait_longer(int /*times*/, double /*most*/ = std::numeric_limits<double>::infinity()) noexcept {}
 };
 

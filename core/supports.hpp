@@ -9,12 +9,12 @@
 
 namespace attest {
 
-// Whether a subject is to be asked a call: the one place that reads `supports` of docs/plugin.md. Whoever asks a subject goes
-// by it, so that none fails on what it said it does not take.
+// Decides whether a subject is to be asked a call. It is the one place that reads `supports` of docs/plugin.md. Every
+// caller goes by it, so that no subject fails on a call that it said it does not take.
 //
-// Why a subject that supports `supports`, in the storage formats `dtypes`, is not to be asked this call: one clause, the same
-// for every call that it excludes for that reason ("the subject takes no keep mask"). nullopt: it is. Looks at options, shapes,
-// types, strides and addresses, never at elements.
+// Returns why a subject that supports `supports`, in the storage formats `dtypes`, is not to be asked this call: one
+// clause, the same for every call that it excludes for that reason ("the subject takes no keep mask"). Returns nullopt
+// where it is to be asked. Looks at options, shapes, types, strides and addresses, never at elements.
 std::optional<std::string> declined(const attest_attention& call, const Supports& supports,
                                     std::span<const Format> dtypes);
 

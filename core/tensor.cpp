@@ -15,7 +15,7 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t alignment = 256;  // of the first element: the most that a subject may ask for
+constexpr std::size_t alignment = 256;  // alignment of the first element, in bytes: the most that a subject may ask for
 constexpr std::size_t least_guard = 256, guard_step = 64;
 constexpr std::size_t most_bytes = std::size_t{1} << 32;
 constexpr std::size_t far_bytes = std::size_t{1} << 27;      // from one index of an axis to the next, at least
@@ -125,7 +125,7 @@ std::size_t guard_for(std::span<const Index> shape, std::span<const Index> strid
 
 bool is_empty(std::span<const Index> shape) noexcept { return std::ranges::find(shape, 0) != shape.end(); }
 
-// How many elements the last one lies behind the first, where there is one.
+// Returns how many elements the last one lies behind the first, where there is one.
 std::size_t last_offset(std::span<const Index> shape, std::span<const Index> strides) noexcept {
   std::size_t last = 0;
   for (std::size_t axis = 0; axis < shape.size(); ++axis)
@@ -179,8 +179,8 @@ void* large(void* memory, std::size_t size) noexcept {
   return memory;
 }
 
-// Room for a block and its parts, where it begins, and what was allocated: aligned here, which costs less than to ask for it.
-// One in several parts is mapped, not allocated: what lies between them never becomes real.
+// Room for a block and its parts, its beginning, and the allocation: aligned here, which costs less than to ask for it.
+// A block in several parts is mapped, not allocated: the pages between them never become real.
 struct Room {
   void *block, *allocated;
 };
@@ -368,7 +368,7 @@ Tensor::Damage Tensor::damage() const noexcept {
         fence.stands(block_->after_guard(), block_->base) && gaps_stand(fence, nest, nest.axes, width, block_->first);
     return whole ? Damage::none : Damage::gap;
   }
-  // Else what is left once every element holds what gaps do.
+  // Otherwise the bytes that remain once every element holds the bytes of gaps.
   std::vector<std::byte> rest(all.count * all.size);
   for (std::size_t n = 0; n < all.count; ++n) std::ranges::copy(all.part(n), rest.data() + n * all.size);
   const Index run = (nest.extent[0] - 1) * nest.stride[0], step = nest.stride[0];

@@ -30,8 +30,8 @@ std::optional<DType> dtype_of(attest_dtype type) noexcept;
 double load(const attest_tensor& tensor, Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) noexcept;
 void store(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3, double value) noexcept;
 
-// Calls `visit(i0, i1, i2, i3)` for each element of a shape of up to four axes, the last of them fastest; an index past the
-// axes is 0.
+// Calls `visit(i0, i1, i2, i3)` for each element of a shape of up to four axes, the last of them fastest; an index past
+// the axes is 0.
 template <class Visit>
 void for_each_index(std::span<const Index> shape, Visit&& visit) {
   std::array<Index, 4> n{1, 1, 1, 1};
@@ -45,11 +45,11 @@ void for_each_index(std::span<const Index> shape, Visit&& visit) {
 // Whether the offset of some element, counted in elements, does not fit 32 bits with a sign.
 bool past_32_bits(std::span<const Index> shape, std::span<const Index> strides) noexcept;
 
-// How many bytes on either side of what a Tensor's view spans are guards of that Tensor.
+// Returns the size of the guards of a Tensor on either side of its view, in bytes.
 std::size_t guard_bytes(const attest_tensor& view) noexcept;
 
-// Where the memory of a tensor and its guards is: in one part, or, where an axis lies far apart (Layout::far), in one for each
-// index along it. Between parts it is reserved only: whoever touched it would make it real.
+// The memory of a tensor and its guards: in one part, or, where an axis lies far apart (Layout::far), in one for each
+// index along it. Memory between parts is only reserved: a write there would make it real.
 struct MemoryParts {
   std::byte* first = nullptr;
   std::size_t size = 0;  // bytes of each, guards on either side included
@@ -60,25 +60,26 @@ struct MemoryParts {
   // From the first byte to the last.
   [[nodiscard]] std::size_t span() const noexcept { return count == 0 ? 0 : (count - 1) * step + size; }
 };
-// Of a tensor whose view begins at its first element.
+// Returns the memory of a tensor whose view begins at its first element.
 MemoryParts parts_of(const attest_tensor& view) noexcept;
 
-// The contents of an output's guards and gaps in one call of many: eight bytes that are a NaN of every floating-point type wherever an
-// element begins among them, none of which is 0xFF. Of 38,416 words the one that `key` draws.
+// Returns the contents of an output's guards and gaps in one call of many: eight bytes that are a NaN of every
+// floating-point type wherever an element begins among them, none of which is 0xFF. `key` draws one of 38,416 such
+// words.
 std::uint64_t fence_word(std::uint64_t key) noexcept;
 
-// A strided tensor of up to four axes that owns its memory, with guard bytes before and after. Guards, and the gaps that
-// strides leave, hold bytes 0xFF, or what poison() filled them with: a NaN to whoever reads them. Movable; views stay valid across
-// moves.
+// A strided tensor of up to four axes that owns its memory, with guard bytes before and after. Guards, and the gaps
+// that strides leave, hold bytes 0xFF, or the word that poison() filled them with: every read of them is a NaN.
+// Movable; views stay valid across moves.
 class Tensor {
  public:
   Tensor() = default;  // absent
-  // `strides` in elements, none negative. `base_offset`: elements by which the first one lies off a 64-byte boundary.
-  // Elements start as 0xFF bytes. Throws TooLarge past 2^32 bytes of its parts, NotReserved where the system refuses what
-  // lies between them.
+  // Takes `strides` in elements, none negative. `base_offset`: elements by which the first one lies off a 64-byte
+  // boundary. Elements start as 0xFF bytes. Throws TooLarge past 2^32 bytes of its parts, NotReserved where the system
+  // refuses the memory between them.
   Tensor(DType type, std::span<const Index> shape, std::span<const Index> strides, Index base_offset = 0)
       : Tensor(type, shape, strides, base_offset, false) {}
-  // The same for who is about to write every element: they start as they may, where there are no gaps.
+  // Makes a tensor for a caller that is about to write every element: they start undefined, where there are no gaps.
   static Tensor to_be_written(DType type, std::span<const Index> shape, std::span<const Index> strides,
                               Index base_offset = 0) {
     return {type, shape, strides, base_offset, true};
@@ -103,7 +104,8 @@ class Tensor {
   [[nodiscard]] Tensor clone() const;
 
   static constexpr std::uint64_t plain_fence = ~std::uint64_t{0};
-  // Fills every element with the poison NaN of its type, and guards and gaps with a word over and over, if they hold another.
+  // Fills every element with the poison NaN of its type, and guards and gaps with a word over and over, if they hold
+  // another.
   void poison(std::uint64_t fence = plain_fence) noexcept;
   // Fills every element with a value rounded once (no gap, no guard).
   void fill(double value) noexcept;
@@ -126,7 +128,7 @@ class Tensor {
     std::size_t guard = 0;              // bytes before and after
     std::size_t base = 0;               // bytes from the end of the first guard to the first element
     std::size_t elements = 0;           // bytes between the guards
-    std::uint64_t fence = plain_fence;  // what guards and gaps hold
+    std::uint64_t fence = plain_fence;  // the word that guards and gaps hold
     bool dense = false;                 // no byte between the guards is a gap
     MemoryParts parts;                  // guards, elements and gaps
     void* allocated = nullptr;
@@ -187,7 +189,7 @@ class Tensor {
   }
 }
 
-// What a view holds in memory of its own: with the same strides, or packed. Absent where the view is.
+// Returns a view's elements in memory of their own: with the same strides, or packed. Absent where the view is.
 Tensor copied_as_it_lies(const attest_tensor& from);
 Tensor copied_packed(const attest_tensor& from);
 

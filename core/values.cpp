@@ -153,7 +153,7 @@ void draw_bias_row(const Problem& problem, Index batch, Index head, Index query,
     for (std::size_t j = 0; j < row.size(); ++j) row[j] = value(static_cast<Index>(j));
   };
   const auto sometimes = [&](double value) { each([&](Index key) { return bits(key) & 1 ? value : 0; }); };
-  // As sometimes(), and in half of the rows always.
+  // Draws as sometimes() does, and in half of the rows always.
   const auto often = [&](double value) { return mix(own) & 1 ? each([&](Index) { return value; }) : sometimes(value); };
   const double lowest = -largest_finite(problem.bias_format());
   switch (problem.bias) {

@@ -8,7 +8,8 @@
 
 namespace attest {
 
-// `poisoned`: a call that may itself be answered rightly, and after which its instance fails calls that a fresh one answers.
+// `poisoned` is a call that may itself be answered rightly, and after which its instance fails calls that a fresh one
+// answers.
 enum class VerdictKind : std::uint8_t { pass, warn, fail, error, crash, timeout, poisoned, flaky, skip, vacuous };
 std::string_view name(VerdictKind kind) noexcept;
 
@@ -40,14 +41,14 @@ struct Evidence {
   std::string tensor;                   // "out", "lse", or the input that was changed
   std::array<std::int64_t, 4> index{};  // [b, h, i, column]; lse uses the first three
   double got = 0, expected = 0;
-  double lo = 0, hi = 0;  // what a correct kernel could have returned; equal where the law is exact
+  double lo = 0, hi = 0;  // interval of a correct kernel's result; equal ends where the law is exact
   double ratio = 0;       // |got - expected| over the permitted distance; infinite where nothing is permitted
   Wrong wrong = Wrong::none;
   std::string note;         // one clause, such as "guard bytes before out"
-  std::vector<Side> sides{};  // of a law of two subjects: A's, whose value is `got`, and B's, whose value is `expected`
+  std::vector<Side> sides{};  // for a law of two subjects: A's, with the value `got`, and B's, with `expected`
 };
 
-// How the elements of a verdict came out.
+// The outcomes of the elements of a verdict.
 struct Counts {
   std::int64_t judged = 0;        // inside or outside an enclosure
   std::int64_t undetermined = 0;  // the bound permits anything there (bounds.md section 5)
@@ -63,7 +64,7 @@ struct Counts {
 
 struct Verdict {
   VerdictKind kind = VerdictKind::pass;
-  std::string reason;  // of skip, vacuous, error, crash, timeout, poisoned, flaky: one clause
+  std::string reason;  // one clause for skip, vacuous, error, crash, timeout, poisoned, flaky
   std::optional<Evidence> evidence;
   Counts counts;
 

@@ -16,7 +16,7 @@
 // How often each region of a field comes up, whatever the operation. For coverage*.cpp alone.
 namespace attest {
 
-// ---- one field ---------------------------------------------------------------------------------------------------------
+// ---- one field ------------------------------------------------------------------------------------------------------
 
 // Octaves with their upper ends: -1, 0, 1, 2, 3..4, 5..8, and so on. The last one has all that is larger.
 inline constexpr std::size_t most_octaves = 24;

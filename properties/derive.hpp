@@ -55,7 +55,7 @@ Tensor picked_rows(const Tensor& tensor, Layout layout, const std::array<Index, 
 // The first type of bias that the subject takes; nullopt if it takes none.
 std::optional<BiasType> bias_type(const Supports& supports) noexcept;
 
-// ---- masks said by position, and by a keep mask ----------------------------------------------------------------------
+// ---- masks said by position, and by a keep mask ---------------------------------------------------------------------
 
 enum class Said : std::uint8_t { diagonal, diagonal_and_lengths };
 
@@ -64,7 +64,7 @@ Reason no_explicit_mask(const Problem& p, const SubjectInfo& info);
 // The problem with them written out. The keys of each row stay the same.
 Derived with_explicit_mask(const Trial& trial, Said said);
 
-// ---- the results -----------------------------------------------------------------------------------------------------
+// ---- the results ----------------------------------------------------------------------------------------------------
 
 // Runs the derived problem and holds it against an oracle of its own. Fails where a judged element leaves its enclosure
 // while the base result keeps its own; and where one of two elements that stand for each other leaves its enclosure and

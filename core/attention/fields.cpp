@@ -15,7 +15,7 @@ using Label = std::string_view;
 using Weight = std::uint16_t;
 using enum FieldGroup;
 
-// ---- values at which kernels tend to break -----------------------------------------------------------------------------
+// ---- values at which kernels tend to break --------------------------------------------------------------------------
 
 // Powers of two, tile sizes of known kernels (16, 32, 64, 128, 192, 256, 512, 768), their neighbours, and primes.
 constexpr auto length_edges = std::to_array<Index>(
@@ -32,7 +32,7 @@ constexpr auto window_edges = std::to_array<Index>({-1, 0, 1, 2, 7, 8, 15, 16, 1
 constexpr auto thread_edges = std::to_array<Index>({0, 1, 2, 4});
 constexpr auto axes_edges = std::to_array<Index>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
 
-// ---- labels, and how often each is drawn -------------------------------------------------------------------------------
+// ---- labels, and how often each is drawn ----------------------------------------------------------------------------
 
 constexpr auto align_labels = std::to_array<Label>({"top_left", "bottom_right"});
 constexpr auto layout_labels =
@@ -70,7 +70,7 @@ constexpr auto values_weights =
     std::to_array<Weight>({40, 85, 25, 115, 200, 50, 50, 40, 60, 45, 50, 40, 45, 15, 8, 20, 12, 5, 5, 20, 30, 40, 40});
 constexpr auto form_weights = std::to_array<Weight>({92, 2, 2, 2, 2});
 
-// ---- ladders -----------------------------------------------------------------------------------------------------------
+// ---- ladders --------------------------------------------------------------------------------------------------------
 
 template <class... Step>
 constexpr auto steps(Step... labels) {
@@ -98,13 +98,13 @@ bool keeps_plain_values(const Problem& p, Index step) {
 
 double scale_in_effect(const Problem& p) { return p.effective_scale(); }
 
-// ---- what fields hang on -----------------------------------------------------------------------------------------------
+// ---- what fields hang on --------------------------------------------------------------------------------------------
 
 bool kept(const Problem& p) { return p.keep != Keep::none; }
 bool biased(const Problem& p) { return p.bias != Bias::none; }
 bool masked(const Problem& p) { return kept(p) || biased(p); }
 
-// ---- options -----------------------------------------------------------------------------------------------------------
+// ---- options --------------------------------------------------------------------------------------------------------
 
 constexpr unsigned bits(bool first, bool second = false, bool third = false) {
   return unsigned{first} | unsigned{second} << 1 | unsigned{third} << 2;
@@ -122,7 +122,7 @@ unsigned of_scale(const Field&, const Problem& p) {
   return bits(p.scale.has_value(), p.effective_scale() == 0, p.effective_scale() < 0);
 }
 
-// ---- words of buckets --------------------------------------------------------------------------------------------------
+// ---- words of buckets -----------------------------------------------------------------------------------------------
 
 std::string batch_word(const Field&, const Problem& p) { return p.b > 1 ? "batch" : ""; }
 std::string groups_word(const Field&, const Problem& p) { return p.hkv > 0 && p.hq > p.hkv ? "grouped" : ""; }
@@ -132,7 +132,7 @@ std::string lengths_differ_word(const Field&, const Problem& p) {
 }
 // Keys beyond what a value-dependent failure needs.
 std::string long_word(const Field&, const Problem& p) { return p.lk > 8 ? "long" : ""; }
-// What becomes of a product before masks come, where kernels take a way of their own.
+// The class of a factor that products have before masks come, where kernels take a path of their own.
 std::string scale_word(const Field&, const Problem& p) {
   const double scale = p.effective_scale();
   return scale == 0 ? "scale=0" : scale < 0 ? "scale<0" : "";
@@ -160,7 +160,7 @@ std::string layout_word(const Field& field, const Problem& p) {
   return (layout == Layout::odd_base ? "unaligned-" : broadcasts(layout) ? "broadcast-" : "strided-") + tensor;
 }
 
-// ---- rows --------------------------------------------------------------------------------------------------------------
+// ---- rows -----------------------------------------------------------------------------------------------------------
 
 using Rows = FieldRows<Problem, Supports>;
 

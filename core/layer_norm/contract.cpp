@@ -179,7 +179,7 @@ void check(const Contract& contract) {
                     name(a.form)));
 }
 
-// Of a whole number.
+// Returns ceil(log2 x) of a whole number, and 0 up to 1.
 double ceil_log2(double x) {
   return x > 1 ? static_cast<double>(std::bit_width(static_cast<std::uint64_t>(x) - 1)) : 0;
 }

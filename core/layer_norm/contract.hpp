@@ -12,7 +12,7 @@
 
 namespace attest::layer_norm {
 
-// How the variance is made. RMSNorm has one way, the mean of squares.
+// The way in which the variance is computed. RMSNorm has one way, the mean of squares.
 enum class Variance : std::uint8_t {
   two_pass,            // the mean, then the mean of (x - mean)^2
   two_pass_corrected,  // less the square of the mean of x - mean
@@ -20,9 +20,9 @@ enum class Variance : std::uint8_t {
   shifted,             // one pass over x - x_0: E[z^2] - E[z]^2
   one_pass,            // E[x^2] - E[x]^2
 };
-// How welford joins the parts of a row: by the difference of their means, or by the weighted mean of both.
+// The way in which welford joins the parts of a row: by the difference of their means, or by the weighted mean of both.
 enum class Merge : std::uint8_t { none, delta, weighted };
-// How the normalised value and the affine part are put together.
+// The way in which the normalised value and the affine part are put together.
 enum class NormForm : std::uint8_t {
   centred,         // ((x - m) r) gamma + beta
   scale_bias,      // (x r + (-m r)) gamma + beta
@@ -57,9 +57,9 @@ struct Arithmetic {
   bool norm_rounded = false;  // the normalised value is rounded to storage before gamma meets it
   bool clamp = false;         // a negative variance of one_pass or shifted becomes 0
   FlushToZero flush_to_zero = FlushToZero::no;
-  SumOf sum_of = SumOf::rounded;  // what is normalised: sum_out, or x + residual as the sum stage has it
+  SumOf sum_of = SumOf::rounded;  // the number that is normalised: sum_out, or x + residual in the sum format
   bool order_by_values = false;   // the order of sums may look at the numbers of a row
-  double kappa = 1;               // of sums: 1 rounds to nearest, 3 covers truncation
+  double kappa = 1;               // rounding of sums: 1 rounds to nearest, 3 covers truncation
 
   // H: for a row of n elements, at least 1 and never more than one by one and its merges.
   [[nodiscard]] double additions(Index n) const noexcept;
@@ -67,7 +67,7 @@ struct Arithmetic {
   friend bool operator==(const Arithmetic&, const Arithmetic&) = default;
 };
 
-// What a kernel of this operation promises. Optional members that are absent are not judged.
+// The promises of a kernel of this operation. Optional members that are absent are not judged.
 struct Contract {
   Policy policy;
   Arithmetic arithmetic;
@@ -82,7 +82,7 @@ struct Contract {
 // The `contract` object of describe for this operation, without its policy. Keys that are absent keep their defaults.
 // Throws Error(usage) naming an unknown key, a wrong value, or numbers that contradict each other.
 Contract contract_from_json(const nlohmann::json& object, const Policy& policy);
-// What contract_from_json reads back, policy included as text.
+// Returns the object that contract_from_json reads back, policy included as text.
 nlohmann::ordered_json to_json(const Contract& contract);
 
 // The policy with every number at its default.

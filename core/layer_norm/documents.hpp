@@ -8,11 +8,11 @@
 
 namespace attest::layer_norm {
 
-// Whether a sentence of a subject's documents can be about this: "layer_norm", an option ("rms", "residual"), a key of the
+// Whether `about` is a topic of a subject's documents: "layer_norm", an option ("rms", "residual"), a key of the
 // contract ("variance").
 bool is_quotable(std::string_view about) noexcept;
 
-// Those that bear on a problem, as core/documents.hpp has it.
+// Returns the quotes that bear on a problem, as core/documents.hpp documents it.
 std::vector<Quote> quotes_on(std::span<const Quote> quotes, const Problem& problem,
                              std::span<const std::string_view> promises);
 

@@ -32,7 +32,7 @@ constexpr Index dtype_steps[] = {static_cast<Index>(Format::f32), static_cast<In
 constexpr Index residual_steps[] = {0, 1, 2}, weights_steps[] = {0, 2, 3};
 constexpr Index values_steps[] = {0, 3, 5};  // constant, integers, normal
 
-// How often each label is drawn.
+// The frequency with which each label is drawn.
 using Weight = std::uint16_t;
 constexpr Weight norm_weights[] = {3, 2};
 constexpr Weight residual_weights[] = {60, 5, 20, 8, 7};
@@ -43,7 +43,7 @@ constexpr Weight layout_weights[] = {56, 10, 10, 6, 6, 6, 2, 4}, out_weights[] =
 constexpr Weight thread_weights[] = {70, 20, 4, 2, 2, 0, 0, 0, 2};
 constexpr Weight values_weights[] = {3, 4, 6, 10, 12, 25, 4, 3, 4, 3, 6, 6, 4, 5, 5, 2, 2, 2, 2};
 
-// ---- what a reproducer may have only if the failing problem has it, and what buckets say -----------------------------------
+// ---- what a reproducer may have only if the failing problem has it, and what buckets say ----------------------------
 
 unsigned given(const Field& field, const Problem& p) { return field.get(p) != field.simplest ? 1u : 0u; }
 unsigned of_residual(const Field&, const Problem& p) { return p.residual != Residual::none ? 1u : 0u; }
@@ -58,7 +58,7 @@ std::string long_word(const Field&, const Problem& p) { return p.hidden > 64 ? "
 std::string norm_word(const Field&, const Problem& p) { return p.norm == Norm::rms ? "rms" : ""; }
 std::string epsilon_word(const Field&, const Problem& p) { return p.epsilon == 0 ? "epsilon=0" : ""; }
 
-// ---- rows --------------------------------------------------------------------------------------------------------------
+// ---- rows -----------------------------------------------------------------------------------------------------------
 
 using Rows = FieldRows<Problem, Supports>;
 

@@ -10,10 +10,10 @@
 
 namespace attest::layer_norm {
 
-// What a subject can do, from describe's `supports` of this operation. Where it says nothing, attest asks and the subject may
-// answer "unsupported".
+// The abilities of a subject, from describe's `supports` of this operation. Where it says nothing, attest asks and the
+// subject may answer "unsupported".
 struct Supports {
-  bool layer = true, rms = true;                             // which norms
+  bool layer = true, rms = true;                             // norms that it computes
   bool sum_out = true;                                       // beside a residual
   bool residual = true, gamma = true, beta = true;           // whether they may be there
   bool no_residual = true, no_gamma = true, no_beta = true;  // whether they may be absent
@@ -28,7 +28,7 @@ struct Supports {
   static Supports everything();
 };
 
-// What a subject says of this operation.
+// The declaration of a subject about this operation.
 struct Offer {
   std::vector<Format> dtypes;
   Supports supports;
@@ -41,7 +41,8 @@ struct Offer {
   [[nodiscard]] Contract contract(Format dtype, const std::string& subject) const;
 };
 
-// Why a subject is not to be asked a problem: as core/supports.hpp says it for attention. The second looks at memory alone.
+// Returns why a subject is not to be asked a problem, as core/supports.hpp does for attention. The second looks at
+// memory alone.
 std::optional<std::string> declined(const Problem& problem, const Supports& supports, std::span<const Format> dtypes);
 std::optional<std::string> declined_memory(const Problem& problem, const Supports& supports);
 

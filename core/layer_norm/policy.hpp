@@ -32,10 +32,10 @@ std::span<const NamedPolicy> named_policies() noexcept;
 // The policy named like a storage format: f32, f64, f16, bf16.
 Policy policy_for(Format storage);
 
-// Reads `NAME`, `stage=format,...` or `NAME,stage=format,...`, as core/policy.hpp does for attention: a stage may be a pattern,
-// the last that matches wins, and what nothing names follows NAME, else the policy named like the storage format, else f32.
-// Throws Error(usage) for an unknown name or format, for tf32, which no stage here can have, and for a pattern that
-// matches no stage.
+// Reads `NAME`, `stage=format,...` or `NAME,stage=format,...`, as core/policy.hpp does for attention: a stage may be a
+// pattern, the last that matches wins, and other stages follow NAME, else the policy named like the storage format,
+// else f32. Throws Error(usage) for an unknown name or format, for tf32, which no stage here can have, and for a
+// pattern that matches no stage.
 Policy policy_from_text(std::string_view text);
 
 // The shortest text that policy_from_text reads back.

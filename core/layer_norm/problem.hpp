@@ -15,8 +15,9 @@
 
 namespace attest::layer_norm {
 
-// How a tensor lies in memory (as core/problem.hpp's layouts, for matrices); its logical shape and values stay the same unless
-// it broadcasts. Of gamma and beta, which are rows: contiguous, odd_base, spaced, or every element the first.
+// The layout of a tensor in memory (as core/problem.hpp's layouts, for matrices); its logical shape and values stay the
+// same unless it broadcasts. gamma and beta, which are rows, may be contiguous, odd_base, spaced, or repeat their first
+// element.
 enum class Layout : std::uint8_t {
   contiguous,
   padded_rows,  // an odd gap after every row
@@ -64,7 +65,7 @@ enum class Residual : std::uint8_t {
 };
 inline constexpr std::size_t residual_count = 5;
 
-// Of gamma and beta: whether they are there, and what of.
+// Whether gamma and beta are present, and their numbers.
 enum class Weights : std::uint8_t {
   none,  // no tensor: gamma 1, beta 0
   zero,
@@ -89,8 +90,8 @@ struct Edit {
   friend bool operator==(const Edit&, const Edit&) = default;
 };
 
-// One instance of the operation (attest_layer_norm in attest/plugin.h). Small and printable; tensors are derived from it
-// (inputs.hpp). Plain data: validate() says whether it is a problem.
+// One instance of the operation (attest_layer_norm in attest/plugin.h). Small and printable; tensors are derived from
+// it (inputs.hpp). Plain data: validate() says whether it is a problem.
 struct Problem {
   Index rows = 1, hidden = 1;
   Format dtype = Format::f32;
@@ -105,10 +106,10 @@ struct Problem {
   Index threads = 0;
   Values values = Values::normal;
   double amplitude = 1;
-  double offset = 0;  // of every element, in amplitudes
+  double offset = 0;  // added to every element, in amplitudes
   std::uint64_t seed = 0;
   Index rows0 = 0, hidden0 = 0;  // origin of this problem inside the one it was sliced from
-  Index judged = 0;              // how many rows are judged, drawn by the seed; 0 = all
+  Index judged = 0;              // number of rows that are judged, drawn by the seed; 0 = all
   std::vector<Edit> edits{};
 
   friend bool operator==(const Problem&, const Problem&) = default;
@@ -117,7 +118,7 @@ struct Problem {
   [[nodiscard]] Index elements() const noexcept { return rows * hidden; }
 };
 
-// ---- the field table: text and JSON are views of it, and so is whatever draws and shrinks -------------------------------
+// ---- the field table: text and JSON are views of it, and so is whatever draws and shrinks ---------------------------
 
 struct Supports;
 using Field = FieldRow<Problem, Supports>;
@@ -126,16 +127,18 @@ using Field = FieldRow<Problem, Supports>;
 std::span<const Field> fields() noexcept;
 const Field* find_field(std::string_view name) noexcept;
 
-// One line of key=value behind op=layer_norm; fields at their default are left out but for rows, hidden, dtype, values and seed.
+// Returns one line of key=value behind op=layer_norm. Fields at their default are left out but for rows, hidden, dtype,
+// values and seed.
 std::string to_text(const Problem& problem);
-// Reads it back, in any order of keys; op may be left out. Throws Error(usage) naming the key, its value and what is allowed.
+// Reads it back, in any order of keys; op may be left out. Throws Error(usage) naming the key, its value and what is
+// allowed.
 Problem problem_from_text(std::string_view line);
 
 nlohmann::ordered_json to_json(const Problem& problem);
 Problem problem_from_json(const nlohmann::json& object);
 
-// Throws Error(usage) when fields contradict each other (sum_out without a residual, a broadcast output, an edit outside its
-// tensor, an epsilon below 0, more than 2^30 elements).
+// Throws Error(usage) when fields contradict each other (sum_out without a residual, a broadcast output, an edit
+// outside its tensor, an epsilon below 0, more than 2^30 elements).
 void validate(const Problem& problem);
 
 }  // namespace attest::layer_norm

@@ -27,13 +27,14 @@ int reach_of(Format format) noexcept { return format == Format::f16 ? 12 : forma
 double near_largest(Format format, Key bits) noexcept {
   return sign_of(bits) * largest_finite(format) * (0.5 + 0.5 * std::fabs(symmetric_uniform(bits)));
 }
-// Exponent of the largest finite number: those of its root and of the root of the smallest normal number are half of it, nearly.
+// Returns the exponent of the largest finite number. Those of its root and of the root of the smallest normal number
+// are half of it, nearly.
 int top_exponent(Format format) noexcept { return 1 - min_exponent(format); }
 
 // A row of x, or of a residual that is drawn as x is.
 struct XRow {
   const Problem& problem;
-  Key key;  // of this row's numbers
+  Key key;  // the key of this row's numbers
   Index row;
 
   [[nodiscard]] double unit(Index column) const noexcept {

@@ -17,7 +17,8 @@ using nlohmann::ordered_json;
 constexpr auto projected_names = std::to_array<std::string_view>({"unrounded", "rounded", "separate"});
 constexpr Index most_terms = 1 << 20;
 
-// The items of a policy of attention that an item stands for: itself, or, said from outside, one for each stage that it names.
+// Returns the items of a policy of attention that an item stands for: itself, or, named from outside, one for each
+// stage that it matches.
 std::vector<std::string> items_of_attention(std::string_view item) {
   const std::string_view pattern = item.substr(0, item.find('='));
   bool as_it_is = pattern.size() == item.size();

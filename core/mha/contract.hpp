@@ -18,7 +18,7 @@ struct Policy {
   Format gemm = Format::f32;
   friend bool operator==(const Policy&, const Policy&) = default;
 };
-// As attest::policy_from_text, with the stage gemm. Where nothing names it, it is that of qk.
+// Reads a policy as attest::policy_from_text does, with the stage gemm. Where no item names it, it is that of qk.
 Policy policy_from_text(std::string_view text);
 std::string to_text(const Policy& policy);
 
@@ -36,17 +36,17 @@ struct Chain {
   friend bool operator==(const Chain&, const Chain&) = default;
 };
 
-// How a projection leaves its product: unrounded, in the accumulator's format or f32; rounded to storage, the bias added before;
-// or separate: rounded, then the bias added and rounded again.
+// The form in which a projection leaves its product: unrounded, in the accumulator's format or f32; rounded to storage,
+// the bias added before; or separate: rounded, then the bias added and rounded again.
 enum class Projected : std::uint8_t { unrounded, rounded, separate };
 inline constexpr std::size_t projected_count = 3;
 
-// What a block promises.
+// The promises of a block.
 struct Contract {
-  attest::Contract attention;  // of each head; empty rows are those of a head
+  attest::Contract attention;  // the contract of each head; empty rows are those of a head
   Format gemm = Format::f32;
   std::optional<Chain> gemm_chain;  // absent: any
-  // Which ways a call may take; at least one each.
+  // The ways that a call may take; at least one each.
   bool projections[projected_count] = {false, true, false};
   bool heads_rounded = true, heads_unrounded = false;  // the concatenated heads
   bool drops_b_k = false;                              // softmax does not depend on b_k, but its rounding does

@@ -12,7 +12,7 @@ namespace attest::mha {
 // contract ("projections").
 bool is_quotable(std::string_view about) noexcept;
 
-// Those that bear on a problem, as core/documents.hpp has it.
+// Returns the quotes that bear on a problem, as core/documents.hpp documents it.
 std::vector<Quote> quotes_on(std::span<const Quote> quotes, const Problem& problem,
                              std::span<const std::string_view> promises);
 

@@ -31,7 +31,7 @@ constexpr Index dtype_steps[] = {static_cast<Index>(Format::f32), static_cast<In
 constexpr Index padding_steps[] = {0, 1}, bias_steps[] = {0, 3, 2}, biases_steps[] = {0, 1, 2};
 constexpr Index weights_steps[] = {1, 2, 3, 4, 0};  // one_hot, power_of_two, integers, cancelling, dense
 
-// How often each label is drawn; weights as docs/mha.md, section 4, recommends.
+// The frequency with which each label is drawn; docs/mha.md, section 4, recommends the weights.
 using Weight = std::uint16_t;
 constexpr Weight self_weights[] = {45, 55}, packed_weights[] = {60, 40}, causal_weights[] = {65, 35},
                  align_weights[] = {1, 1};
@@ -43,11 +43,12 @@ constexpr Weight matrix_weights[] = {50, 12, 12, 8, 16, 10};
 constexpr Weight out_weights[] = {52, 10, 10, 8, 6, 10, 12, 2};
 constexpr Weight thread_weights[] = {70, 20, 4, 0, 2};
 
-// ---- what fields hang on, what a reproducer may have only if the failing problem has it, and what buckets say --------------
+// ---- what fields hang on, what a reproducer may have only if the failing problem has it, and what buckets say -------
 
 bool diagonal(const Problem& p) { return p.causal; }
 bool crossed(const Problem& p) { return !p.self; }
-// Memory of another length becomes x by a change of lengths too, which may make the problem larger: lengths shrink by themselves.
+// Memory of another length becomes x by a change of lengths too, which may make the problem larger: lengths shrink by
+// themselves.
 bool unequal(const Problem& p, Index) { return p.l != p.m; }
 
 unsigned given(const Field& field, const Problem& p) { return field.get(p) != field.simplest ? 1u : 0u; }
@@ -91,7 +92,7 @@ std::string causal_word(const Field&, const Problem& p) {
   return !p.causal ? "" : p.align == Align::top_left ? "causal" : "causal-br";
 }
 
-// ---- rows --------------------------------------------------------------------------------------------------------------
+// ---- rows -----------------------------------------------------------------------------------------------------------
 
 using Rows = FieldRows<Problem, Supports>;
 

@@ -56,7 +56,7 @@ Tensor matrix_of(Layout layout, DType type, Index rows, Index columns, const std
     for (Index c = 0; c < columns; ++c) tensor.set(i, c, 0, 0, values[n++]);
   return tensor;
 }
-// What a layout of matrices means for one row.
+// Returns one row in a layout of matrices.
 Tensor row_of(Layout layout, DType type, const std::vector<double>& values) {
   const std::array shape{static_cast<Index>(values.size())}, strides{layout == Layout::spaced ? Index{2} : Index{1}};
   Tensor tensor(type, shape, strides, layout == Layout::odd_base ? Index{1} : Index{0});

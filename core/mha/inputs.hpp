@@ -7,8 +7,9 @@
 
 namespace attest::mha {
 
-// One call as a block sees it (attest_mha in attest/plugin.h). x, memory, out [b,tokens,e]; w_q, w_k, w_v [width,e]; w_out
-// [e,q_width]; biases [width] or absent; bias and keep [b,heads,l,m] and kv_lengths [b], or absent. Memory is x for self-attention.
+// One call as a block sees it (attest_mha in attest/plugin.h). x, memory, out [b,tokens,e]; w_q, w_k, w_v [width,e];
+// w_out [e,q_width]; biases [width] or absent; bias and keep [b,heads,l,m] and kv_lengths [b], or absent. Memory is x
+// for self-attention.
 struct Call {
   attest_tensor x, memory, w_q, w_k, w_v, w_out, b_q, b_k, b_v, b_out, bias, keep, kv_lengths, out;
   Index heads = 1, kv_heads = 1, head_dim = 1;
@@ -17,8 +18,9 @@ struct Call {
   double scale = 1;
   bool scale_is_default = false;
   Index threads = 0;
-  // What a block is asked to give of its stages, of those that it has; absent ones nobody asks for. q [b,heads,l,head_dim] before
-  // any scale, k and v [b,kv_heads,m,head_dim], and the concatenated heads [b,l,q_width], as the next stage takes them.
+  // The stages that a block is asked to return, of those that it offers; those not asked for are absent. q
+  // [b,heads,l,head_dim] before any scale, k and v [b,kv_heads,m,head_dim], and the concatenated heads [b,l,q_width],
+  // as the next stage takes them.
   struct Stages {
     attest_tensor q, k, v, heads;
   };
@@ -44,13 +46,13 @@ struct Inputs {
 
   // Points into *this and `out`.
   [[nodiscard]] Call call(const Tensor& out) const noexcept;
-  // Those that are present, by their names.
+  // Returns the tensors that are present, by their names.
   [[nodiscard]] std::vector<attest::Inputs::Named> named() const;
   [[nodiscard]] Inputs clone() const;
 
  private:
   friend Inputs materialise(const Problem& problem);
-  std::array<std::int64_t, 2> q_shape_{}, kv_shape_{};  // of the parts of one buffer
+  std::array<std::int64_t, 2> q_shape_{}, kv_shape_{};  // the parts of one buffer
 };
 
 // Poisoned, in the problem's layout; `fence`: what guards and gaps hold (core/tensor.hpp).
@@ -63,7 +65,7 @@ struct StageOutputs {
 };
 StageOutputs make_stages(const Problem& problem, DType type);
 
-// What a call says of its heads' attention: the shape, and the masks that are no tensors.
+// Returns the heads' attention of a call: the shape, and the masks that are no tensors.
 attest::Problem attention_of(const Call& call, Format storage);
 
 }  // namespace attest::mha

@@ -42,7 +42,7 @@ Clause declined_option(const Problem& p, const Supports& s) {
   return std::nullopt;
 }
 
-// Of a tensor whose rows have so many elements.
+// Returns why the subject takes no tensor in this layout whose rows have `width` elements.
 Clause declined_layout(std::string_view tensor, Layout layout, Index width, const Problem& p, const Supports& s) {
   const bool plain = layout == Layout::contiguous || layout == Layout::odd_base;
   if (s.strides == Strides::contiguous && !plain)

@@ -10,8 +10,8 @@
 
 namespace attest::mha {
 
-// What a subject can do, from describe's `supports` of this operation. Where it says nothing, attest asks and the subject may
-// answer "unsupported".
+// The abilities of a subject, from describe's `supports` of this operation. Where it says nothing, attest asks and the
+// subject may answer "unsupported".
 struct Supports {
   enum class Scale : std::uint8_t { any, positive, only_default };
   bool self = true, cross = true;              // whether memory may be x, and whether it may be another tensor
@@ -25,14 +25,14 @@ struct Supports {
   Index alignment = 1;  // bytes to which bases and rows must be aligned
   DimRange b, l, m, e, heads, kv_heads, head_dim;
   bool heads_fill_e = false;                                                    // heads * head_dim = e
-  bool stage_q = false, stage_k = false, stage_v = false, stage_heads = false;  // which stages it gives
+  bool stage_q = false, stage_k = false, stage_v = false, stage_heads = false;  // the stages that it returns
 
   [[nodiscard]] bool gives_stages() const noexcept { return stage_q || stage_k || stage_v || stage_heads; }
   // Parts that lie far apart.
   static Supports everything();
 };
 
-// What a subject says of this operation.
+// The declaration of a subject about this operation.
 struct Offer {
   std::vector<Format> dtypes;
   Supports supports;
@@ -43,7 +43,8 @@ struct Offer {
   [[nodiscard]] const Contract& contract(Format dtype, const std::string& subject) const;
 };
 
-// Why a subject is not to be asked a problem: as core/supports.hpp says it for attention. The second looks at memory alone.
+// Returns why a subject is not to be asked a problem, as core/supports.hpp does for attention. The second looks at
+// memory alone.
 std::optional<std::string> declined(const Problem& problem, const Supports& supports, std::span<const Format> dtypes);
 std::optional<std::string> declined_memory(const Problem& problem, const Supports& supports);
 

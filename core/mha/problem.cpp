@@ -24,7 +24,7 @@ static_assert(tensor_names.size() == edit_tensor_count);
 
 std::string joined(std::span<const Label> labels) { return fmt::format("{}", fmt::join(labels, ", ")); }
 
-// ---- edits -------------------------------------------------------------------------------------------------------------
+// ---- edits ----------------------------------------------------------------------------------------------------------
 
 std::size_t axes_of(Edit::Tensor tensor) {
   using enum Edit::Tensor;

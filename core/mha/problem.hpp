@@ -11,11 +11,12 @@
 
 #include "core/field.hpp"
 
-// One instance of an attention block: out = concat_h(attention(x W_q^T + b_q, memory W_k^T + b_k, memory W_v^T + b_v)) W_out^T
-// + b_out.
+// One instance of an attention block: out = concat_h(attention(x W_q^T + b_q, memory W_k^T + b_k, memory W_v^T + b_v))
+// W_out^T + b_out.
 namespace attest::mha {
 
-// How a tensor lies in memory (as core/problem.hpp's layouts); its logical shape and values stay the same unless it broadcasts.
+// The layout of a tensor in memory (as core/problem.hpp's layouts); its logical shape and values stay the same unless
+// it broadcasts.
 enum class Layout : std::uint8_t {
   contiguous,    // [samples,tokens,e], or [rows,columns]
   padded_rows,   // an odd gap after every row
@@ -30,7 +31,7 @@ enum class Layout : std::uint8_t {
 inline constexpr std::size_t layout_count = 9;
 inline constexpr std::size_t matrix_layout_count = 6;  // those of weights, which come first
 
-// Which tokens of memory may be attended, beside causality.
+// The tokens of memory that may be attended, beside causality.
 enum class Padding : std::uint8_t {
   none,
   ragged,     // kv_lengths, 1..m a sample
@@ -39,7 +40,7 @@ enum class Padding : std::uint8_t {
   rows,       // keep over [b,heads,l,m], each with probability 1/2
 };
 
-// What is added to scores, in x's type.
+// The bias that is added to scores, in x's type.
 enum class Bias : std::uint8_t {
   none,
   normal,     // normals over [b,heads,l,m]
@@ -47,7 +48,7 @@ enum class Bias : std::uint8_t {
   minus_inf,  // over [1,1,l,m]: 0, or -inf with probability 1/4
 };
 
-// How the four weight matrices are made, and x to go with them.
+// The family of the four weight matrices, and of x to go with them.
 enum class Weights : std::uint8_t {
   dense,         // normals over sqrt(e)
   one_hot,       // a row picks one element, with its sign
@@ -57,7 +58,8 @@ enum class Weights : std::uint8_t {
   dense_in,      // w_q, w_k, w_v dense, w_out as one_hot
   dense_out,     // w_out dense, the others as one_hot
   uniform,       // w_q = 0: every score is 0; the rest integers with cancelling pairs
-  selection,  // w_q = 0, b_q = e_0: scores are multiples of the scale, a whole permutation of 0, -1, -2 ..; the rest likewise
+  // w_q = 0, b_q = e_0: scores are multiples of the scale, a whole permutation of 0, -1, -2 ..; the rest likewise.
+  selection,
   zero,  // everything is 0, x and biases too, for problems whose elements are set by hand; never drawn
 };
 inline constexpr std::size_t weights_count = 10;
@@ -90,7 +92,7 @@ struct Problem {
          out_layout = Layout::contiguous;
   Index threads = 0;
   Weights weights = Weights::dense;
-  double amplitude = 1;  // of x and memory, but for integers
+  double amplitude = 1;  // amplitude of x and memory, but for integers
   std::uint64_t seed = 0;
   // Origin of this problem inside the one it was cut from: tokens and masks are keyed by origin + index.
   Index b0 = 0, l0 = 0, m0 = 0;
@@ -116,7 +118,7 @@ struct Problem {
 std::vector<Index> extents(const Problem& problem, Edit::Tensor tensor);
 std::string_view name(Edit::Tensor tensor) noexcept;
 
-// ---- the field table: text and JSON are views of it, and so is whatever draws and shrinks -------------------------------
+// ---- the field table: text and JSON are views of it, and so is whatever draws and shrinks ---------------------------
 
 struct Supports;
 using Field = FieldRow<Problem, Supports>;
@@ -127,7 +129,8 @@ const Field* find_field(std::string_view name) noexcept;
 
 // "op=mha b=1 l=2 ..."; fields at their default are left out, but for dims, dtype, biases, weights and seed.
 std::string to_text(const Problem& problem);
-// Reads it back, in any order of keys; op=mha may be left out. Throws Error(usage) naming the key, its value and what is allowed.
+// Reads it back, in any order of keys; op=mha may be left out. Throws Error(usage) naming the key, its value and what
+// is allowed.
 Problem problem_from_text(std::string_view line);
 
 nlohmann::ordered_json to_json(const Problem& problem);

@@ -90,7 +90,8 @@ class Draw {
     return extend(extend(extend(mix(p_.seed), static_cast<std::uint64_t>(of)), static_cast<std::uint64_t>(i)),
                   static_cast<std::uint64_t>(j));
   }
-  // Of one token of a sample, in the problem that this one was cut from; the first is that of all where they share it.
+  // The sample, in the problem that this one was cut from, whose tokens these are; the first where all samples share
+  // it.
   [[nodiscard]] Index sample(Index b, Layout layout) const { return layout == Layout::broadcast ? 0 : p_.b0 + b; }
   [[nodiscard]] Layout memory_layout() const { return p_.self ? p_.x_layout : p_.memory_layout; }
   [[nodiscard]] std::uint64_t bits_of_token(Of of, Index b, Index token, Index c) const {
@@ -163,8 +164,9 @@ class Draw {
     return row;
   }
 
-  // Elements t and e - 1 - t of every token are equal and large, and weights on them are opposite: the pair cancels whatever the
-  // order of the sum, and takes bits of a narrow accumulator along. Members side by side would cancel before these are lost.
+  // Makes elements t and e - 1 - t of every token equal and large, and weights on them opposite: the pair cancels
+  // whatever the order of the sum, and takes bits of a narrow accumulator along. Members side by side would cancel
+  // before these are lost.
   void cancel(Values& v) const {
     const Index pairs = std::min(p_.e / 2, std::max<Index>(1, p_.e / 16));
     for (const auto& [tokens, count, origin, layout] :

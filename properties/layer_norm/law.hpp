@@ -50,7 +50,7 @@ struct Law {
 std::span<const Law> laws() noexcept;
 const Law* find_law(std::string_view name) noexcept;
 
-// ---- what laws are made of ----------------------------------------------------------------------------------------------
+// ---- what laws are made of ------------------------------------------------------------------------------------------
 
 // Whether a kernel may give NaN, an infinity or anything for this element of `inputs`: then no law speaks of it.
 class Open {

@@ -227,7 +227,7 @@ TEST(MhaInputs, MasksComeInEveryForm) {
   EXPECT_EQ(inputs.call(out).memory.data, inputs.call(out).x.data);
 }
 
-// ---- layouts, origins and edits ----------------------------------------------------------------------------------------
+// ---- layouts, origins and edits -------------------------------------------------------------------------------------
 
 // Every element of the call's inputs, in the order of their indices.
 std::vector<double> elements(const Inputs& inputs) {
@@ -327,7 +327,7 @@ TEST(MhaInputs, BiasesComeInEveryForm) {
   EXPECT_GT(closed, 0);
 }
 
-// ---- calls, and what a subject takes -----------------------------------------------------------------------------------
+// ---- calls, and what a subject takes --------------------------------------------------------------------------------
 
 TEST(MhaCall, IsTheSameThroughThePlugInsStruct) {
   for (const bool self : {false, true}) {
