@@ -4,11 +4,11 @@
 #include "core/format.hpp"
 #include "core/tensor.hpp"
 
-// Rounded arithmetic on arrays: every product, sum, difference and exponential is rounded to the format of its stage, once.
-// Real is float or double. Arrays are padded: n means padded(n) elements, of which the caller has defined all.
+// Rounded arithmetic on arrays: every product, sum, difference and exponential is rounded to the format of its stage,
+// once. Real is float or double. Arrays are padded: n means padded(n) elements, all of which the caller has defined.
 namespace attest::kernels {
 
-// What array lengths are rounded up to: a multiple of every register width.
+// The unit to which array lengths are rounded up: a multiple of every register width.
 inline constexpr Index padding = 8;
 constexpr Index padded(Index n) noexcept { return (n + padding - 1) / padding * padding; }
 
@@ -52,8 +52,8 @@ Real sum_of(Format format, const Real* x, Index n) noexcept;
 
 enum class Base : std::uint8_t { e, two };
 
-// round(base^x): in f32 e^x is at most 0.8 ulp off (exp_lanes.hpp), in narrower formats, and 2^x, 0.51 ulp; in f64 1 ulp.
-// Exactly 1 at 0.
+// Returns round(base^x): in f32 e^x is at most 0.8 ulp off (exp_lanes.hpp), in narrower formats, and 2^x, 0.51 ulp; in
+// f64 1 ulp. Exactly 1 at 0.
 template <class Real>
 Real power(Format format, Base base, Real x) noexcept;
 // powers[j] = round(base^round(x[j] - shift)).

@@ -22,7 +22,7 @@ struct View {
   }
 };
 
-// The tensor read through the strides it came with. Throws Error(usage) for an element type that attention does not use.
+// Returns the tensor read through its own strides. Throws Error(usage) for an element type that attention does not use.
 View strided(const attest_tensor& tensor);
 
 // Keys [lo, hi).

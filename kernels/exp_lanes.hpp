@@ -32,12 +32,12 @@ ATTEST_LANES typename FloatsOf<N>::Type to_integers(typename FloatsOf<N>::Type x
 }
 #endif
 
-// e^x in N lanes of f32: at most 0.8 ulp off for every float, subnormal results included (tests/kernels/exp_test.cpp
-// tries them all); exactly 1 at 0, and infinite and 0 past either end. NaN stays.
+// Returns e^x in N lanes of f32: at most 0.8 ulp off for every float, subnormal results included
+// (tests/kernels/exp_test.cpp tries them all); exactly 1 at 0, and infinite and 0 past either end. NaN stays.
 //
-// e^x = 2^n e^r with n = x log2(e) to the nearest integer. ln 2 comes in two parts, the first of 15 bits, so that n times it
-// is exact. e^r = 1 + r + r^2 p(r), p of degree 4 by Remez, 2^-28 off. What rounding took of r and of 1 + r is added to
-// the last term, which leaves little but the rounding of the final sum.
+// e^x = 2^n e^r with n = x log2(e) to the nearest integer. ln 2 comes in two parts, the first of 15 bits, so that n
+// times it is exact. e^r = 1 + r + r^2 p(r), p of degree 4 by Remez, 2^-28 off. The rounding errors of r and of 1 + r
+// are added to the last term, which leaves little but the rounding of the final sum.
 // `positive`: whether x may be above 0, by more than a little.
 template <int N, bool positive = true>
 ATTEST_LANES typename FloatsOf<N>::Type exp_in_lanes(typename FloatsOf<N>::Type x) {

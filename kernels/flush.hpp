@@ -7,8 +7,8 @@
 
 namespace attest::kernels {
 
-// While it lives, the machine takes subnormal numbers of this thread for zero and returns zero for them, if `on`. Elsewhere
-// than on x86-64 and AArch64 it does nothing.
+// Makes the machine take subnormal numbers of this thread for zero and return zero for them, if `on`, as long as it
+// lives. Elsewhere than on x86-64 and AArch64 it does nothing.
 class FlushSubnormals {
  public:
 #if defined(__SSE2__)

@@ -8,8 +8,8 @@
 #include <immintrin.h>
 #endif
 
-// Vectors of N floats, N being what an instruction set's registers hold, and what loops_body.hpp does with them. All of it
-// is inlined always, since files compiled for different sets share these names.
+// Vectors of N floats, N being the number that an instruction set's registers hold, and the operations of
+// loops_body.hpp on them. All of it is inlined always, since files compiled for different sets share these names.
 namespace attest::kernels {
 
 #define ATTEST_LANES [[gnu::always_inline]] inline
@@ -32,7 +32,7 @@ struct HalvesOf {
   typedef std::uint16_t Type __attribute__((vector_size(2 * N)));
   typedef std::uint16_t Unaligned __attribute__((vector_size(2 * N), aligned(1), may_alias));
 };
-// How many lanes a vector of four-byte numbers has.
+// The number of lanes of a vector of four-byte numbers.
 template <class V>
 inline constexpr int lanes_of = static_cast<int>(sizeof(V) / 4);
 

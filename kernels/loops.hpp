@@ -28,15 +28,15 @@ struct Loops {
   // NaN is passed over. Says, too, whether no element is -inf, of padded(n).
   float (*largest)(const float* x, Index n, bool* above_minus_infinity);
   float (*sum)(const float* x, Index n);  // in eight interleaved sums
-  // A tile of n scores of rows [first, last) in an online softmax, s and weights `step` apart: the rows' running maxima rise;
-  // factor[r] = e^(old - new), 1 where there was none or it stays; total[r] = factor total + the sum of the weights
-  // e^(s - maximum), which powers() makes. Says whether no score is -inf. The three arrays have whole 16 rows; of rows
-  // outside [first, last) nothing changes but the factor.
+  // Weighs a tile of n scores of rows [first, last) in an online softmax, s and weights `step` apart: the rows' running
+  // maxima rise; factor[r] = e^(old - new), 1 where there was none or it stays; total[r] = factor total + the sum of
+  // the weights e^(s - maximum), which powers() makes. Returns whether no score is -inf. The three arrays have whole 16
+  // rows; in rows outside [first, last) only the factor changes.
   bool (*soften_rows)(const float* s, Index step, Index first, Index last, Index n, float* largest, float* total,
                       float* factor, float* weights);
-  // The weights of rows of at most 16 keys, a row a lane: s[j * step + r] becomes e^(s - shift), with the largest of row r, or
-  // 0 where all are -inf, for a shift; their sums as sum() has them; then, if `divide`, the quotient. Says whether no score is
-  // -inf.
+  // Weighs rows of at most 16 keys, a row in a lane: s[j * step + r] becomes e^(s - shift), with the largest of row r,
+  // or 0 where all are -inf, for a shift; their sums are those of sum(); then, if `divide`, it becomes the quotient.
+  // Returns whether no score is -inf.
   bool (*soften_columns)(float* s, Index step, Index keys, Index rows, bool divide, float* shift, float* sum);
   void (*scale)(float factor, float* x, Index n);
   void (*divide)(float divisor, float* x, Index n);
@@ -57,11 +57,11 @@ struct Loops {
   void (*narrow_bf16)(const float* from, Index n, std::uint16_t* to);
 };
 
-// Those of the widest instruction set that the machine has, or of what use_loops() said.
+// Returns the loops of the widest instruction set that the machine has, or those that use_loops() was given.
 const Loops& loops() noexcept;
-// Those of one instruction set; nullptr where this machine or this build has it not.
+// Returns the loops of one instruction set; nullptr where this machine or this build lacks it.
 const Loops* loops_of(Isa isa) noexcept;
-// For tests: what loops() gives from now on to every thread. Not while kernels run.
+// Sets the result of loops() for every thread from now on. It is for tests. Not while kernels run.
 void use_loops(const Loops& chosen) noexcept;
 
 }  // namespace attest::kernels

@@ -15,8 +15,8 @@
 #include "kernels/loops_products.hpp"
 #include "kernels/rounding.hpp"
 
-// The loops of loops.hpp for one instruction set, for which the file that includes this is compiled. All functions carry
-// its name or are inlined always: the linker must not give one set's code to another.
+// The loops of loops.hpp for one instruction set, for which the file that includes this is compiled. All functions
+// carry its name or are inlined always: the linker must not give one set's code to another.
 namespace attest::kernels {
 
 template <Isa isa>
@@ -39,7 +39,7 @@ struct LoopsOf {
     static constexpr int N = width < padding ? width : static_cast<int>(padding);
     typename FloatsOf<N>::Type part[padding / N] = {};
 
-    // Of the elements [j, j + N or width).
+    // Adds the elements [j, j + N or width).
     template <int M>
     ATTEST_LANES void add(const typename FloatsOf<M>::Type& x, Index j) {
       if constexpr (M > N) {
@@ -220,8 +220,8 @@ struct LoopsOf {
       if ((std::bit_cast<std::int32_t>(x[j]) & 0x7fffffff) >= 0x7f800000) return false;
     return true;
   }
-  // Calls work.operator()<N>(j) for [0, n) in vectors of at most `most`, the last of which may take up again what the one before it did;
-  // rest(n) where there are fewer than four.
+  // Calls work.operator()<N>(j) for [0, n) in vectors of at most `most`. The last vector may repeat elements of the one
+  // before it. Calls rest(n) where there are fewer than four.
   template <int most, class Work, class Rest>
   ATTEST_LANES static void overlapping(Index n, const Work& work, const Rest& rest) {
     if (n >= most) {

@@ -19,10 +19,11 @@ struct ProductsOf {
   static constexpr int width = width_of<isa>;
   // A block of products: rows, and vectors beside each other. As many sums as registers hold.
   static constexpr int rows_at_once = 4, vectors_at_once = isa == Isa::avx512 ? 4 : 2;
-  // Where a product takes a number of a row for all lanes from memory, as AVX-512's do, blocks of one vector are faster, if there are
-  // as many rows: one load feeds each product and nothing waits for a number to be spread over a register.
+  // Where a product takes a number of a row for all lanes from memory, as AVX-512's do, blocks of one vector are
+  // faster, if there are as many rows: one load feeds each product and nothing waits for a number to be spread over a
+  // register.
   static constexpr int tall_most = isa == Isa::avx512 ? 16 : 0, tall_least = 8;
-  // One row waits for memory: how many keys ahead it asks the second cache for theirs.
+  // One row waits for memory: it asks the second cache for the keys this far ahead.
   static constexpr Index keys_ahead = 64;
 
   // Calls work.operator()<N, C>(j) for [0, padded(n)) in C vectors of N lanes.
@@ -37,7 +38,8 @@ struct ProductsOf {
       if (j < end) work.template operator()<padding, 1>(j);
     }
   }
-  // Calls work.operator()<R, N, C>(r, j) for rows [first, rows) and columns [0, padded(n)) in blocks of R rows and C vectors of N lanes.
+  // Calls work.operator()<R, N, C>(r, j) for rows [first, rows) and columns [0, padded(n)) in blocks of R rows and C
+  // vectors of N lanes.
   template <int tall = tall_most, class Work>
   ATTEST_LANES static void in_blocks(Index rows, Index n, const Work& work, Index first = 0) {
     if constexpr (tall >= tall_least) {
@@ -57,7 +59,8 @@ struct ProductsOf {
           });
     }
   }
-  // The sums of one such block: sum[i][c] += factors[i * factors_step + e] times vector c of columns + e * stride, for e in [0, count).
+  // The sums of one such block: sum[i][c] += factors[i * factors_step + e] times vector c of columns + e * stride, for
+  // e in [0, count).
   template <int R, int N, int C>
   ATTEST_LANES static void add_products(const float* factors, Index factors_step, const float* columns, Index stride,
                                         Index count, typename FloatsOf<N>::Type (&sum)[R][C]) {

@@ -8,11 +8,11 @@
 namespace attest::kernels {
 namespace {
 
-// Of x, which is finite, in a format whose least exponent is `least`.
+// Returns the exponent of a finite x in a format whose least exponent is `least`.
 int exponent(double x, int least) {
   return std::max(static_cast<int>(std::bit_cast<std::uint64_t>(x) >> 52 & 0x7ff) - 1023, least);
 }
-// 2^n of what the exponents of sums and of their bits may be.
+// Returns 2^n for the exponents of sums and of their bits.
 double power_of_two(int n) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + std::clamp(n, -1022, 1023)) << 52);
 }
@@ -44,7 +44,7 @@ double MmaUnit::chain(double c, const double* a, Index stride_a, const double* b
   return c;
 }
 
-// What overflows is infinite, though it is cut.
+// Returns the rounded sum. An overflow is infinite, though it is cut.
 double MmaUnit::rounded(double sum) const noexcept {
   if (sum == 0) return 0;
   if (mma_.out == MmaResult::f16) return round_to(accumulator_, round_to(Format::f16, sum));

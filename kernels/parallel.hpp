@@ -8,8 +8,8 @@
 
 namespace attest::kernels {
 
-// How many threads a call is worth: at most what it permits, one inside another team and where waking a team would cost
-// more than the work. Work in multiply-adds; 2^16 take some 20 microseconds.
+// Returns the number of threads that a call is worth: at most the number it permits, and one inside another team or
+// where waking a team would cost more than the work. Work is in multiply-adds; 2^16 take some 20 microseconds.
 inline int thread_count(const Call& call, Index tasks) noexcept {
   constexpr double small_when_asked = 1 << 16, small = 1 << 20;
   const bool asked = call.threads > 0;
@@ -17,8 +17,8 @@ inline int thread_count(const Call& call, Index tasks) noexcept {
   return static_cast<int>(std::min<Index>(asked ? call.threads : omp_get_max_threads(), tasks));
 }
 
-// Into how many tasks a head's `blocks` of rows go: one, which brings in keys once for all, but where there are too few heads
-// for the threads.
+// Returns the number of tasks for a head's `blocks` of rows: one, which brings in keys once for all, but where there
+// are too few heads for the threads.
 inline Index parts_of_heads(Index heads, Index blocks, int threads) noexcept {
   if (blocks == 0 || heads == 0) return blocks;
   return threads == 1 ? 1 : std::clamp<Index>(4 * threads / heads, 1, blocks);

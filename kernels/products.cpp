@@ -55,8 +55,8 @@ void weigh_rows(const Call& call, const Real* weights, const Real* scores, Index
                 const RowsAt<Real>& values, bool all_open, Real* output) noexcept {
   const Index out_step = padded(call.dv);
   if constexpr (std::is_same_v<Real, float>) {
-    // A weight of 0 may stand for a closed key: it adds nothing to a sum that began with +0, unless its value is infinite
-    // or NaN.
+    // A weight of 0 may stand for a closed key: it adds nothing to a sum that began with +0, unless its value is
+    // infinite or NaN.
     if (call[Stage::pv] == Format::f32 && (all_open || all_finite(values, n, call.dv)))
       return loops().weigh(weights, step, rows, n, values.data, values.step, call.dv, output, out_step);
   }

@@ -5,7 +5,8 @@ namespace attest::kernels {
 Contract common_promise(const Policy& policy) {
   Contract contract = contract_for(policy);
   Arithmetic& arithmetic = contract.arithmetic;
-  // exp in f32 is exp_lanes.hpp's. The rest is computed with more bits and rounded; in double the C library's word is taken.
+  // exp in f32 is exp_lanes.hpp's. The rest is computed with more bits and rounded; the C library's bounds hold in
+  // double.
   const Format softmax = policy[Stage::softmax];
   arithmetic.exp_ulp = softmax == Format::f64 ? 1 : softmax == Format::f32 ? 0.8 : 0.51;
   arithmetic.tanh_ulp = policy[Stage::softcap] == Format::f64 ? 4 : 0.51;

@@ -8,8 +8,8 @@
 
 namespace attest::kernels {
 
-// Lanes of Real that live in one register; what is computed in one lane never meets another, so that their number does not
-// change a bit.
+// Lanes of Real that live in one register. A number of one lane never meets another, so that the number of lanes does
+// not change a bit.
 #if defined(__AVX__)
 inline constexpr int register_bytes = 32;
 #else
@@ -23,8 +23,8 @@ using Lanes = std::conditional_t<std::is_same_v<Real, float>, FloatLanes, Double
 template <class Real>
 inline constexpr int lanes = register_bytes / static_cast<int>(sizeof(Real));
 
-// Rounding after an operation, to nearest even, of numbers or of lanes. Real is float wherever no stage is f64: float holds
-// sums, products and quotients of the narrower formats finely enough that rounding twice gives the same number.
+// Rounding after an operation, to nearest even, of numbers or of lanes. Real is float wherever no stage is f64: float
+// holds sums, products and quotients of the narrower formats finely enough that rounding twice gives the same number.
 struct Exact {
   template <class X>
   X operator()(X x) const noexcept {
@@ -56,8 +56,8 @@ template <int dropped, class U>
 }
 }  // namespace detail
 
-// core's round_to without its branches, so that it runs in lanes. Inlined always, since files compiled for several instruction
-// sets share it.
+// core's round_to without its branches, so that it runs in lanes. It is inlined always, since files compiled for
+// several instruction sets share it.
 struct ToF16 {
   template <class X>
   [[gnu::always_inline]] X operator()(X x) const noexcept {

@@ -17,8 +17,8 @@ T raw(const std::byte* at) noexcept {
   return value;
 }
 
-// attest_f16_load without its branch, so that rows of it run in registers: the exponent is moved by a product, which makes
-// subnormals right too; infinity and NaN get the largest exponent back.
+// Returns attest_f16_load(bits) without its branch, so that rows of it run in registers: a product moves the exponent,
+// which makes subnormals right too; infinity and NaN get the largest exponent back.
 float decode(std::uint16_t bits) noexcept {
   const std::uint32_t magnitude = (bits & 0x7fffu) << 13;
   const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
@@ -63,7 +63,7 @@ void write(std::byte* at, DType type, Real x) noexcept {
 
 namespace {
 
-// As many numbers of 16 bits as are brought together before they are widened at once.
+// The number of 16-bit numbers that are brought together before they are widened at once.
 constexpr Index halves_at_once = 128;
 
 auto widen_of(DType type) noexcept { return type == DType::f16 ? loops().widen_f16 : loops().widen_bf16; }
@@ -87,8 +87,8 @@ void read_spaced_halves(const std::byte* first, DType type, const Block& block, 
     }
 }
 
-// Rows whose elements lie side by side, in registers; side by side or turned into columns. Those of 16 bits wherever they lie. False:
-// not of this kind.
+// Reads rows whose elements lie side by side in registers, side by side or turned into columns; rows of 16 bits
+// wherever they lie. Returns false where the rows are not of this kind.
 bool read_in_registers(const std::byte* first, DType type, const Block& block, float* out) noexcept {
   const bool turned = block.row_step == 1 && block.column_step != 1, halves = type == DType::f16 || type == DType::bf16;
   if (block.column_stride != 1 || (!turned && block.column_step != 1)) {
@@ -114,7 +114,7 @@ bool read_in_registers(const std::byte* first, DType type, const Block& block, f
   }
   constexpr Index rows_at_once = 16, columns_at_once = 128;
   std::array<float, rows_at_once * columns_at_once> wide;
-  if (block.row_stride == block.columns && block.columns <= columns_at_once) {  // of several rows at once
+  if (block.row_stride == block.columns && block.columns <= columns_at_once) {  // several rows at once
     const Index most = std::ssize(wide) / std::max<Index>(block.columns, 1);
     for (Index r = 0; r < block.rows; r += most) {
       const Index rows = std::min(most, block.rows - r);
@@ -133,7 +133,7 @@ bool read_in_registers(const std::byte* first, DType type, const Block& block, f
   return true;
 }
 
-// As many elements side by side. False: not of this kind.
+// Writes `columns` elements side by side. Returns false where they are not of this kind.
 bool write_in_registers(std::byte* at, DType type, Index columns, const float* x) noexcept {
   if (type == DType::f32)
     std::memcpy(at, x, static_cast<std::size_t>(columns) * sizeof *x);

@@ -5,7 +5,8 @@
 // element of a call whose policy has no f64 stage.
 namespace attest::kernels {
 
-// out[r * row_step + c * column_step] = the element r * row_stride + c * column_stride past `first`, for rows x columns.
+// Reads out[r * row_step + c * column_step] = the element r * row_stride + c * column_stride past `first`, for rows x
+// columns.
 struct Block {
   Index rows = 0, columns = 0;
   Index row_stride = 0, column_stride = 0;  // in elements of the tensor

@@ -27,11 +27,11 @@ namespace {
 #define ATTEST_KERNEL_CLONES
 #endif
 
-// As much at once as registers and the nearest cache like.
+// The number of scores at once that suits registers and the nearest cache.
 constexpr Index scores_at_once = 64;
 
-// tanh of n numbers, within 2^-48 of it, relatively: of e^v - 1 for v = -2 |x|, which 2^k and a Taylor polynomial on [-ln2/2, ln2/2] make.
-// NaN stays.
+// Computes tanh of n numbers, within a relative error of 2^-48: from e^v - 1 for v = -2 |x|, by 2^k and a Taylor
+// polynomial on [-ln2/2, ln2/2]. NaN stays.
 ATTEST_KERNEL_CLONES void nearly_tanh(const double* x, Index n, double* result) noexcept {
   for (Index j = 0; j < n; ++j) {
     const double size = std::fabs(x[j]), v = -2 * (size > 40 ? 40 : size);
@@ -57,7 +57,8 @@ ATTEST_KERNEL_CLONES void nearly_tanh(const double* x, Index n, double* result) 
   }
 }
 
-// The C library's tanh, rounded to float: what lies near it says that of all but a few in a million, of which the library is asked.
+// Rounds the C library's tanh to float. The number near it settles all but a few in a million, for which the library is
+// asked.
 ATTEST_KERNEL_CLONES void round_tanh(const double* near, Index n, float* result, bool& all) noexcept {
   constexpr double off = 0x1p-45;  // more than either is
   int differ = 0;

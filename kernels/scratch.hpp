@@ -7,8 +7,8 @@
 
 namespace attest::kernels {
 
-// A thread's workspace, kept from call to call. take() hands out pieces of it in turn, each padded and from the start of a
-// cache line on, since registers may be as long as one; contents are what was there.
+// A thread's workspace, kept from call to call. take() hands out pieces of it in turn, each padded and from the start
+// of a cache line on, since registers may be as long as one; contents are undefined.
 template <class Real>
 class Scratch {
  public:

@@ -6,20 +6,21 @@
 
 namespace attest::kernels {
 
-// Heads of few rows of few keys, a row a lane, whichever head and sample it is of: many such heads cost their calls otherwise. The
-// bits are those of the other ways.
-// Whether the heads of a call are of this kind: f32 from the scores to the sum of values, and no more numbers a row than what a
-// call would cost.
+// Heads of few rows of few keys, a row in a lane, whichever head and sample it is of: many such heads otherwise cost a
+// call each. The bits are those of the other ways.
+// Whether the heads of a call are of this kind: f32 from the scores to the sum of values, and no more numbers a row
+// than a call would cost.
 bool are_short_heads(const Call& call) noexcept;
 
-// How many rows are taken at once, heads one behind the other and samples outermost; at most.
+// The largest number of rows that are taken at once, heads one behind the other and samples outermost.
 inline constexpr Index short_heads_at_once = 64;
 
-// Attends for rows [first, first + count) in that order and writes them. `divide`: as of attend_short_rows(). False, and nothing
-// written: a closed key's value is infinite or NaN. Uses the thread's Scratch<float>. Throws std::bad_alloc.
+// Attends for rows [first, first + count) in that order and writes them. `divide` is that of attend_short_rows().
+// Returns false, with nothing written, where a closed key's value is infinite or NaN. Uses the thread's Scratch<float>.
+// Throws std::bad_alloc.
 bool attend_short_heads(const Call& call, Index first, Index count, bool divide);
 
-// For all heads of a call of this kind; attend(b, h) for each of those that are left to the other ways.
+// Attends for all heads of a call of this kind. Calls attend(b, h) for each head that is left to the other ways.
 template <class Attend>
 void attend_all_short_heads(const Call& call, int threads, bool divide, const Attend& attend) {
   const Index heads = call.b * call.hq, some = short_heads_at_once / call.lq;

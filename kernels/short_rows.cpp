@@ -38,7 +38,7 @@ void finish_scores(const Call& call, Index b, Index h, Index i0, Index rows, Ind
   if (call.bias) add_bias_column(call, b, h, i0, rows, j, s);
   if (!call.softcap_before_bias) apply_softcap(call, s, rows);
   if (call.causal || call.window_left >= 0 || call.window_right >= 0) {
-    const Index g = diagonal(call.align, i0, length, call.lq);  // of the first row; one more for each
+    const Index g = diagonal(call.align, i0, length, call.lq);  // diagonal of the first row; one more for each
     for (Index r = 0; r < rows; ++r) {
       const KeyRange open = open_range(call, g + r, length);
       if (j < open.lo || j >= open.hi) s[r] = minus_infinity;

@@ -24,7 +24,8 @@ void load_columns(const Call& call, const View& view, Index b, Index h, Index i0
 template <class Real>
 void load_queries(const Call& call, Index b, Index h, Index i0, Index rows, Real* queries) noexcept;
 
-// keys[e * padded(width) + j]: `n` keys from j0 on, key by key in neighbouring lanes; zeros for j in [n, padded(width)).
+// Writes keys[e * padded(width) + j]: `n` keys from j0 on, key by key in neighbouring lanes; zeros for j in [n,
+// padded(width)).
 template <class Real>
 void load_keys(const Call& call, Index sample, Index kv_head, Index j0, Index n, Index width, Real* keys) noexcept;
 
@@ -32,8 +33,8 @@ void load_keys(const Call& call, Index sample, Index kv_head, Index j0, Index n,
 template <class Real>
 void load_values(const Call& call, Index sample, Index kv_head, Index j0, Index n, Index width, Real* values) noexcept;
 
-// Queries and values as load_queries() and load_values() give them, `step` apart: where they lie, if nothing is to be done
-// to them, or in `room`. Queries in place are followed by no zeros.
+// Queries and values as load_queries() and load_values() leave them, `step` apart: where they lie, if nothing is to be
+// done to them, or in `room`. No zeros follow queries in place.
 template <class Real>
 struct RowsAt {
   const Real* data;

@@ -1,12 +1,12 @@
 #pragma once
 #include "kernels/arithmetic.hpp"
 
-// Accumulators that truncate: what arithmetic.hpp does, but that a sum is rounded towards zero and a product is exact on its
-// way into it, as tensor cores do it. In double, which holds the exact products and nearly the exact sums of every narrower
-// format; an f64 accumulator has nothing wider to be cut from and rounds to nearest.
+// Accumulators that truncate: the operations of arithmetic.hpp, but a sum is rounded towards zero and a product is
+// exact on its way into it, as in tensor cores. They run in double, which holds the exact products and nearly the exact
+// sums of every narrower format; an f64 accumulator has nothing wider to be cut from and rounds to nearest.
 namespace attest::kernels {
 
-// x cut to `format`, towards zero. What rounds to an infinity is one.
+// Returns x cut to `format`, towards zero. A number that rounds to nearest as an infinity becomes one.
 double truncated(Format format, double x) noexcept;
 
 void truncating_dot_keys(Format format, const double* q, const double* keys, Index stride, Index d, Index n,

@@ -8,11 +8,12 @@ namespace attest::emulator {
 inline constexpr int contract_variants = 23;
 Contract draw_contract(const Policy& policy, int variant);
 
-// The same for accumulators that are tensor cores, of each generation and of made-up ones; those that `policy` can have.
+// Draws a contract whose accumulators are tensor cores, of each generation and made-up ones; those that `policy` can
+// have.
 inline constexpr int mma_variants = 16;
 Contract draw_mma_contract(const Policy& policy, int variant);
 
-// Of either list, one after the other.
+// Draws from both lists, one after the other.
 inline constexpr int all_variants = contract_variants + mma_variants;
 Contract draw_any_contract(const Policy& policy, int variant);
 

@@ -66,7 +66,7 @@ class Kernel {
 
  private:
   [[nodiscard]] bool base_two() const { return v_.exp2 || fused_; }
-  // Of a number in the unit of scores.
+  // Brings a number in the unit of scores to the unit of exponents.
   [[nodiscard]] double exponent(double z) const { return octaves_ ? z : m_.round(softmax_, z * to_exponent_); }
   // exp(z - shift), by exp or by exp2 with the shift scaled first.
   [[nodiscard]] double weight(double z, double shift) const {
@@ -420,7 +420,7 @@ class Rows {
   const double rounded_scale_ = m_.round(Stage::scale, scale_*to_unit_),
                root_ = m_.round(Stage::scale, std::sqrt(std::fabs(scale_) * to_unit_));
   Index b_ = -1, head_ = -1;
-  std::vector<Row> keys_, values_;  // of that head, key by key and column by column
+  std::vector<Row> keys_, values_;  // rows of that head, key by key and column by column
 };
 
 }  // namespace

@@ -16,21 +16,23 @@ enum class Order : std::uint8_t { forward, backward, pairwise, lanes, random };
 enum class ScaleOn : std::uint8_t { score, q, k, exponent, square_roots };
 // When weights meet the sum. `anew`: those of `before` are made a second time, to be divided.
 enum class Normalise : std::uint8_t { online, after, before, by_lse, anew };
-// How splits merge. Without the running sums of `online` there is nothing unnormalised: it is `normalised`.
+// The way in which splits merge. Without the running sums of `online` there is nothing unnormalised: it is
+// `normalised`.
 enum class Merge : std::uint8_t { unnormalised, normalised, chain, by_lse, chain_by_lse };
-// How far off a function or a division is, of what the contract allows: at random, by all of it with a sign at random, by
-// all of it to one side, or to one side up to an argument and to the other beyond; each of these by the argument. By the call:
-// by all of it to one side and the other in turn, or with a sign at random, as lanes and tails with a function of their own err.
+// The error of a function or a division within the bound of the contract: at random; all of it with a sign at random;
+// all of it to one side; or to one side up to an argument and to the other beyond. Each of these depends on the
+// argument. The last two depend on the call: all of it to one side and the other in turn, or with a sign at random, as
+// lanes and tails with a function of their own err.
 enum class Error : std::uint8_t { none, random, scattered, up, down, outwards, inwards, stepped, in_turn, by_call };
 
-// Where a result goes that its format does not hold.
+// The direction of rounding of a result that its format does not hold.
 enum class Direction : std::uint8_t { nearest, up, down, toward_zero };
 
-// How the blocks of tensor cores add up: each onto the one before; each by itself, and their sums one by one; or the first half
-// of the products so, and the others one by one.
+// The way in which the blocks of tensor cores add up: each onto the one before; each by itself, and their sums one by
+// one; or the first half of the products so, and the others one by one.
 enum class Blocks : std::uint8_t { none, chained, apart, half };
 
-// What is wrong with the kernel, if anything.
+// The defect of the kernel, if any.
 enum class Defect : std::uint8_t {
   none,
   scale_one_percent,
@@ -39,7 +41,7 @@ enum class Defect : std::uint8_t {
   no_rescale,
   value_shifted,
   exp_off,   // by up to 1e-3, over each octave of its result
-  bits_lost  // of the fraction bits to which blocks of products are cut: 3
+  bits_lost  // 3 of the fraction bits to which blocks of products are cut are lost
 };
 
 struct Variant {
@@ -51,22 +53,23 @@ struct Variant {
   bool in_octaves =
       false;  // log2 e is folded in with the scale, and a bias multiplied by it; with exp2, without softcap
   bool truncate_qk = false, truncate_pv = false, truncate_sum = false;  // accumulators, where they are no f64
-  // Of accumulators that are tensor cores, by the contract: which sums are made of blocks, and of how many of the contract's.
+  // For tensor cores, by the contract: the sums that are made of blocks, and the number of the contract's blocks in
+  // each.
   Blocks blocks_qk = Blocks::none, blocks_pv = Blocks::none, blocks_sum = Blocks::none;
   Index blocks_at_once = 1;
-  bool cut_operands = false;                // to tf32, toward zero
-  Direction rounding = Direction::nearest;  // of every operation; never drawn
-  bool round_scaled = false;                // to the operand's format, a q or k that carries the scale
+  bool cut_operands = false;                // rounds operands to tf32, toward zero
+  Direction rounding = Direction::nearest;  // rounding of every operation; never drawn
+  bool round_scaled = false;                // rounds a q or k that carries the scale to the operand's format
   bool store_unscaled = false;  // the dot product goes to the score's format, and the scaled score only with a bias
   bool guard_empty = true;      // whether -inf scores are skipped
   Index tile = 1 << 30, splits = 1;
   Error exp_error = Error::none, tanh_error = Error::none, div_error = Error::none;
-  Error rescale_error = Error::none;  // of exp where sums are rescaled or splits merged
+  Error rescale_error = Error::none;  // error of exp where sums are rescaled or splits merged
   double lazy = 0;                    // nats by which the running maximum may lag, all of which it takes
   std::uint64_t seed = 1;
   Defect defect = Defect::none;
-  // Of a row that is kept whole: the order in which the rounded products of a column are added, one after the other, given the
-  // row sum. Absent, or as it answers with none: that of `pv`. Never drawn.
+  // The order in which the rounded products of a column are added, one after the other, given the row sum, in a row
+  // that is kept whole. Absent, or where it returns none, it is that of `pv`. Never drawn.
   std::function<std::vector<std::size_t>(const std::vector<double>& products, double total)> arrange{};
 };
 

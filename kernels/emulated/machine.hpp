@@ -26,7 +26,7 @@ class Machine {
 
   [[nodiscard]] double round(Format f, double x) const { return flushed(f, directed(f, x)); }
   [[nodiscard]] double round(Stage stage, double x) const { return round(contract_.policy[stage], x); }
-  // What enters a product.
+  // Returns a number as it enters a product.
   [[nodiscard]] double operand(double x) const {
     const Format f = contract_.policy[Stage::operand];
     return variant_.cut_operands ? flushed(f, kernels::truncated(f, x)) : round(f, x);
@@ -196,8 +196,8 @@ class Machine {
     if (!std::isfinite(x)) return std::fabs(x);
     return std::ldexp(1.0, std::ilogb(std::max(std::fabs(x), smallest_normal(f))) - precision(f) + 1);
   }
-  // -1 .. 1 of what is allowed of a result of `value` for the argument x; nothing where either is no number, or 0, which every
-  // format holds.
+  // Returns a share of the permitted error, -1 .. 1, for a result of `value` at the argument x; 0 where either is no
+  // number, or 0, which every format holds.
   [[nodiscard]] double off(Error error, double x, long double value) const {
     constexpr double all = 1;
     if (!std::isfinite(x) || x == 0 || value == 0) return 0;
@@ -226,14 +226,15 @@ class Machine {
     }
     return 0;
   }
-  // A number of `f` at most |share| ulps of `unit` from the exact `value`, to the side of `share`: the last there is. That
-  // next to the value where `ulps` are those of rounding to nearest.
+  // Returns the last number of `f` at most |share| ulps of `unit` from the exact `value`, to the side of `share`. It is
+  // the number next to the value where `ulps` are those of rounding to nearest.
   [[nodiscard]] double in_ulps(Format f, long double value, double share, double ulps, double unit,
                                bool exact = false) const {
     const double nearest = round(f, static_cast<double>(value));
     if (share == 0 || ulps <= 0.5 || !std::isfinite(value)) return nearest;
     if (std::fabs(share) < 0.99) return round(f, static_cast<double>(value + share * std::max(0.0, ulps - 0.5) * unit));
-    // What the processor's functions leave open of a `value` that is not exact: they are in double, in long double for f64.
+    // The error that the processor's functions leave in a `value` that is not exact: they are in double, in long double
+    // for f64.
     const long double open = exact ? 0 : std::fabs(value) * (f == Format::f64 ? 0x1p-62L : 0x1p-51L);
     const long double reach = static_cast<long double>(ulps) * unit - open;
     const long double end = value + std::copysign(reach, static_cast<long double>(share));
@@ -246,7 +247,7 @@ class Machine {
   const Variant& variant_;
   bool truncates_;
   Blocks blocks_;
-  mutable std::uint64_t calls_ = 0;  // of functions that err by the call
+  mutable std::uint64_t calls_ = 0;  // calls of functions that err by the call
 };
 
 }  // namespace attest::emulator

@@ -53,7 +53,8 @@ void add_in_order(Variant& v, const Contract& contract, bool reversed) {
   if (contract.arithmetic.key_order == KeyOrder::any) v.reversed = reversed;
 }
 
-// Takes every freedom to an end, each to one of its own: what errs everywhere alike cancels where weights are divided by their sum.
+// Takes every freedom to an end, each to one of its own: an error that is alike everywhere cancels where weights are
+// divided by their sum.
 void go_to_the_end(Variant& v, const Contract& contract, std::uint64_t key) {
   const auto pick = [&](std::uint64_t n) { return below(key = mix(key), n); };
   const Arithmetic& a = contract.arithmetic;

@@ -13,9 +13,10 @@ namespace {
 
 constexpr int most_orders = 3000;
 
-// Looks for an order in which f32 terms, added one after the other, come to a sum whose quotient by `total` is `target`. A term
-// that meets a large sum is rounded to the sum's own grid, so that its error does not depend on when: those whose errors point to
-// the target are added while the sum is large, as many as it takes, and all others while it is small.
+// Looks for an order in which f32 terms, added one after the other, come to a sum whose quotient by `total` is
+// `target`. A term that meets a large sum is rounded to the sum's own grid, so that its error does not depend on its
+// place. Terms whose errors point to the target are added while the sum is large, as many as it takes, and all others
+// while it is small.
 class Steering {
  public:
   Steering(const std::vector<double>& terms, double total, double target, Format out)
@@ -61,7 +62,7 @@ class Steering {
 
  private:
   [[nodiscard]] double side() const { return needed_ < 0 ? -1 : 1; }
-  // What is gained where the term meets a sum in [height, 2 height).
+  // The gain where the term meets a sum in [height, 2 height).
   [[nodiscard]] double gain(std::size_t n) const {
     const double ulp = height_ * 0x1p-23;
     return (std::nearbyint(terms_[n] / ulp) * ulp - terms_[n]) * side();

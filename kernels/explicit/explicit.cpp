@@ -28,8 +28,8 @@ Index rows_at_once(const Call& call) noexcept {
   return std::clamp<Index>(materialised / std::max<Index>(padded(call.lk), 1), 1, std::clamp<Index>(call.lq, 1, most));
 }
 
-// From one row of scores to the next: a cache line more where a row is a multiple of half a KiB, since those of a block would share
-// few sets of the cache.
+// Returns the distance from one row of scores to the next: a cache line more where a row is a multiple of half a KiB,
+// since the rows of a block would share few sets of the cache.
 Index step_of_scores(Index keys) noexcept {
   constexpr Index line = 16;
   return padded(keys) + (padded(keys) % (8 * line) == 0 ? line : 0);

@@ -4,7 +4,7 @@ namespace attest::kernels::faults {
 namespace {
 
 struct MaxFirstTile : CleanSteps {
-  // What the first tile leads -inf by, and no later tile the first.
+  // The first tile exceeds -inf by this much, and no later tile exceeds the first.
   static double lag(const Policy&) { return std::numeric_limits<float>::max(); }
 };
 

@@ -9,7 +9,7 @@ struct OobRead : CleanSteps {
                            Index count, const Real* values, Real* output) {
     CleanSteps::weigh_values(call, piece, weights, open, count, values, output);
     if (piece.n == tile) return;
-    // Not past the guard that every tensor has.
+    // The read stays inside the guard that every tensor has.
     constexpr std::ptrdiff_t guard = 256;
     const std::byte* end = call.v.at(call.b - 1, call.hkv - 1, call.lk - 1, call.dv - 1) + guard;
     for (Index c = 0; c < call.dv; ++c) {

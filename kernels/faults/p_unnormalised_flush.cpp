@@ -9,7 +9,7 @@ struct PUnnormalisedFlush : CleanSteps {
                            Index count, const Real* values, Real* output) {
     std::array<Real, tile> normal{};
     for (Index j = 0; j < piece.n; ++j)
-      if (!(weights[j] < 0x1p-14)) normal[static_cast<std::size_t>(j)] = weights[j];  // of f16
+      if (!(weights[j] < 0x1p-14)) normal[static_cast<std::size_t>(j)] = weights[j];  // normal f16
     CleanSteps::weigh_values(call, piece, normal.data(), open, count, values, output);
   }
 };

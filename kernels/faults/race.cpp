@@ -4,7 +4,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-// As threads that arrive in another order at every call would leave it.
+// Whether the order is that of threads that arrived differently. Every call flips it.
 thread_local bool other_order = false;
 
 struct Race : CleanSteps {

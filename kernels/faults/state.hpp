@@ -1,6 +1,6 @@
 #pragma once
 
-// Of each fault that keeps state from call to call: drops what it keeps on the calling thread.
+// Functions that drop the state that a fault keeps from call to call on the calling thread.
 namespace attest::kernels::faults {
 
 void forget_race() noexcept;

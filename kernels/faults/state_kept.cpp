@@ -31,7 +31,7 @@ Packed pack(const attest_tensor& k) {
 
 thread_local Packed newer, older;
 
-// Of the two packings kept, the newer is taken where the older is meant.
+// Takes the newer of the two packings kept where the older is meant.
 void with_kept_keys(const attest_attention& attention, const Contract& contract) {
   const std::int64_t* n = attention.k.shape;
   if (n[0] * n[1] * n[2] * n[3] > most_kept) return fused_attention<CleanSteps>(attention, contract);

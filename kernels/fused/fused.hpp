@@ -20,8 +20,8 @@
 
 namespace attest::kernels {
 
-// Whether a step is that of CleanSteps, which may take several rows at once. Told by types: under sanitizers gcc compares no addresses of
-// functions in a constant expression.
+// Whether a step is that of CleanSteps, which may take several rows at once. Types tell it: under sanitizers gcc
+// compares no addresses of functions in a constant expression.
 template <auto>
 struct Step {};
 #define ATTEST_KEEPS(Steps, Real, step)                                                                 \
@@ -55,13 +55,13 @@ void dot_rows(const Call& call, const float* queries, Index q_step, Index rows, 
   }
 }
 
-// A block of query rows of one head, against all keys, a tile at a time: the running maximum, sum and weighted values of
-// every row (online softmax: Milakov, Gimelshein, arXiv 1805.02867), never a row of scores longer than a tile.
+// A block of query rows of one head, against all keys, a tile at a time: the running maximum, sum and weighted values
+// of every row (online softmax: Milakov, Gimelshein, arXiv 1805.02867), never a row of scores longer than a tile.
 template <class Steps, class Real>
 class FusedBlock {
  public:
   static constexpr Index rows_max = 64;
-  // How many a block has: few where there are few, so that every thread gets some.
+  // The number of rows of a block: few where there are few, so that every thread gets some.
   static Index rows_of(const Call& call) { return call.lq >= 2 * rows_max ? rows_max : rows_max / 2; }
 
   // For blocks of at most `rows` rows of head h of sample b.
@@ -171,7 +171,7 @@ class FusedBlock {
     }
   }
 
-  // What visit_row() does of rows [first, last), up to their weights.
+  // Does the work of visit_row() for rows [first, last), up to their weights.
   void soften_rows(Index j0, Index n, Index width, Index first, Index last) {
     const bool finished = plain_ && seen_whole_ && padded(width) == width;
     for (Index r = first; r < last && !finished; ++r) {
@@ -216,7 +216,7 @@ class FusedBlock {
 
     const auto [tile_largest, above_minus_infinity] = largest_of(scores, width);
     if (in_blocks_) {
-      // What is open in blocks is in no format that could have lost a score since.
+      // In blocks no later format can have lost the score of an open key.
       if (tile_largest == minus_infinity && open_keys(scores, width, keys_open_) == 0) return false;
       all_open_ = all_open_ && above_minus_infinity;
     }
@@ -289,8 +289,8 @@ class FusedBlock {
 
   const Call& call_;
   const Index b_, h_, rows_most_, length_, kv_head_;
-  // Whether every step is that of CleanSteps in f32: queries may then be read where they lie, and keys that were turned for
-  // one block and fit into the cache serve the next.
+  // Whether every step is that of CleanSteps in f32: queries may then be read where they lie, and keys that were turned
+  // for one block and fit into the cache serve the next.
   static constexpr bool whole_ = plain_softmax<Steps> && std::is_same_v<Real, float>;
   static constexpr Index kept_most = Index{1} << 16;
   const bool keeps_;
@@ -372,7 +372,7 @@ void fused_attention(const attest_attention& attention, const Contract& contract
     computes_in_double(call.policy) ? run_fused<Steps, double>(call) : run_fused<Steps, float>(call);
 }
 
-// What the variant promises under a policy. A fault keeps the promises of the kernel it departs from.
+// Returns the promises of the variant under a policy. A fault keeps the promises of its parent.
 template <class Steps>
 Contract fused_contract(const Policy& policy) {
   Contract contract = common_promise(policy);

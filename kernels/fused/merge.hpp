@@ -8,8 +8,8 @@
 // Splits of the keys of one row, merged by their log-sum-exp.
 namespace attest::kernels {
 
-// What each split made of the row: its normalised output, in the partial format, and its log-sum-exp, -inf if none of its
-// keys was open.
+// The results of each split for the row: its normalised output, in the partial format, and its log-sum-exp, -inf if
+// none of its keys was open.
 template <class Real>
 struct Partials {
   const Real* outputs;

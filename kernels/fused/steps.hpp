@@ -9,15 +9,15 @@
 
 namespace attest::kernels {
 
-// What fused attention does, step by step. A variant or a fault derives from this and replaces a step; the kernel
-// (fused.hpp) is compiled for each, so that no step costs the others anything. Real is float or double.
+// The steps of fused attention. A variant or a fault derives from this and replaces a step; the kernel (fused.hpp) is
+// compiled for each, so that no step costs the others anything. Real is float or double.
 struct CleanSteps {
   // The variant, which fused_contract() (fused.hpp) turns into promises.
   static constexpr Index tile = 64;       // keys at once
   static constexpr Index splits_max = 1;  // parts of the keys that are reduced apart and merged by their log-sum-exp
-  static constexpr LseMerge merge = LseMerge::flat;  // of splits, if there are any
+  static constexpr LseMerge merge = LseMerge::flat;  // merge of splits, if there are any
   static constexpr MergeWeights merge_weights = MergeWeights::normalised;
-  static constexpr Base base = Base::e;          // of the exponential
+  static constexpr Base base = Base::e;          // base of the exponential
   static constexpr bool descending = false;      // keys from the last to the first
   static constexpr bool sum_of_rounded = false;  // whether the row sum takes the rounded weights
   static constexpr bool wide = false;            // computes in double, whatever the policy
@@ -25,7 +25,7 @@ struct CleanSteps {
   static constexpr bool flush = false;           // runs with the machine's flush-to-zero switched on
   // Nats by which the running maximum may lag behind before a row is rescaled.
   static double lag(const Policy&) { return 0; }
-  // What else the variant promises.
+  // Adds the variant's other promises.
   static void promise(Arithmetic&) {}
 
   // -- where things are --
@@ -33,7 +33,7 @@ struct CleanSteps {
   static Index kv_head(const Call& call, Index h) { return h / call.group(); }
   static Index value_sample(Index b) { return b; }
   static Index splits(const Call&) { return 1; }
-  // How many logits of a tile of n keys take part.
+  // Returns how many logits of a tile of n keys take part.
   static Index width(Index n) { return n; }
 
   // -- scores --

@@ -19,7 +19,8 @@ struct SplitSteps : TileSteps<16> {
   static Index splits(const Call&) { return splits_max; }
 };
 
-// As many splits as keep the cores busy: fewer for a batch, so that a sample alone has other bits. It claims no more.
+// Takes as many splits as keep the cores busy: fewer for a batch, so that a sample alone has other bits. It promises no
+// more.
 struct BatchSplitSteps : SplitSteps {
   static constexpr bool batch_bitwise = false;
   static Index splits(const Call& call) { return call.b == 1 ? splits_max : splits_max / 2; }
@@ -71,7 +72,8 @@ struct TruncatingSteps : CleanSteps {
   }
 };
 
-// Accumulators of both products that are tensor cores, of the generation that has `frac`: blocks of products, one onto the other.
+// Accumulators of both products that are tensor cores, of the generation that has `frac`: blocks of products, one onto
+// the other.
 template <Index products, int frac>
 struct TensorCoreSteps : CleanSteps {
   static constexpr bool wide = true;

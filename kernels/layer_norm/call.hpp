@@ -23,7 +23,8 @@ struct Call {
   Call(const attest_layer_norm& call, const Contract& contract);
   [[nodiscard]] Format operator[](Stage stage) const noexcept { return contract.policy[stage]; }
 
-  // What is normalised: x, or x + residual as the sum stage and sum_of have it; written to sum_out where that is asked for.
+  // Loads the numbers that are normalised: x, or x + residual in the format that the sum stage and sum_of choose.
+  // Writes them to sum_out where that is asked for.
   void load_row(Index row, std::span<double> x) const;
   void store_row(Index row, std::span<const double> y) const;
   // gamma with its offset, and beta, in the affine format; 1 and 0 where absent.

@@ -3,9 +3,9 @@
 
 namespace attest::kernels::layer_norm {
 
-// What all kernels here promise: the policy, sums that round to nearest, a root and a division, each to the nearest
-// number; NaN that
-// propagates, and bits that depend neither on the other rows nor on the threads. A kernel that departs from this says where.
+// Returns the promises of all kernels here: the policy, sums that round to nearest, a root and a division, each to the
+// nearest number; NaN that propagates, and bits that depend neither on the other rows nor on the threads. A kernel that
+// departs from this says where.
 Contract common_promise(const Policy& policy);
 
 }  // namespace attest::kernels::layer_norm

@@ -6,7 +6,8 @@
 #include "kernels/layer_norm/explicit.hpp"
 #include "kernels/layer_norm/fused.hpp"
 
-// The faults, one line each, in the order of the catalogue; each is defined in a file of faults/, those of one step in one.
+// The faults, one line each, in the order of the catalogue; each is defined in a file of faults/, those of one step in
+// one.
 #define ATTEST_LAYER_NORM_FAULTS(ENTRY) \
   ENTRY(variance_cancel)                \
   ENTRY(f16_square)                     \

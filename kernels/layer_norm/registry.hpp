@@ -11,14 +11,14 @@ namespace attest::kernels::layer_norm {
 struct KernelEntry {
   std::string_view name;
   std::string_view doc;
-  std::string_view report;  // of a fault: the public report behind it
-  std::string_view parent;  // of a fault: the kernel it departs from, by name
-  std::string_view family;  // of a fault: those that go wrong alike have one
+  std::string_view report;  // for a fault: the public report behind it
+  std::string_view parent;  // for a fault: the kernel it departs from, by name
+  std::string_view family;  // for a fault: its family; faults that go wrong alike share one
   std::string_view
-      stage;  // of a fault: where it goes wrong, a stage of the policy or what lies beside these (faults/README.md)
+      stage;  // for a fault: where it goes wrong, a stage of the policy or a place beside these (faults/README.md)
   attest::layer_norm::Contract (*contract)(const attest::layer_norm::Policy& policy);
-  // Runs the call under contract.policy. Safe to call from many threads at once. Throws Error(usage) if tensors are not of the
-  // policy's storage format.
+  // Runs the call under contract.policy. Safe to call from many threads at once. Throws Error(usage) if tensors are not
+  // of the policy's storage format.
   void (*run)(const attest_layer_norm& call, const attest::layer_norm::Contract& contract);
 };
 

@@ -5,7 +5,8 @@
 
 #include "kernels/layer_norm/call.hpp"
 
-// The steps of fused layer_norm. `Round` rounds a Real to the statistics format after each operation (kernels/rounding.hpp).
+// The steps of fused layer_norm. `Round` rounds a Real to the statistics format after each operation
+// (kernels/rounding.hpp).
 namespace attest::kernels::layer_norm {
 
 template <class Real>
@@ -40,16 +41,16 @@ Real sum_in_pairs(Round round, Index begin, Index end, Term term) {
   return sum;
 }
 
-// What every kernel does, and what faults replace.
+// The steps of every kernel, which faults replace.
 struct CommonSteps {
   static constexpr int lanes = 8;
   static void declare(attest::layer_norm::Arithmetic& a) { a.depth = attest::layer_norm::Lanes{lanes, 1}; }
   // The formats in which a kernel computes.
   static Policy computes_in(const Call& call) { return call.contract.policy; }
-  // What is normalised, and what becomes of it.
+  // Loads the numbers that are normalised, and stores the results.
   static void load(const Call& call, Index row, std::span<double> x) { call.load_row(row, x); }
   static void store(const Call& call, Index row, std::span<double> y) { call.store_row(row, y); }
-  // How many elements of a row the statistics see.
+  // Returns how many elements of a row the statistics see.
   static Index seen(Index n) { return n; }
 
   template <class Real, class Round, class Term>

@@ -60,7 +60,8 @@ Projection<Real> load_out_projection(const mha::Call& call) {
   return result;
 }
 
-// x w^T + bias, accumulated in `gemm` and rounded to `storage`. `separate`: rounded before the bias is added, and once more.
+// Returns x w^T + bias, accumulated in `gemm` and rounded to `storage`. `separate`: rounded before the bias is added,
+// and once more.
 template <class Real>
 Rows<Real> project(const Rows<Real>& x, const Projection<Real>& with, Format gemm, Format storage,
                    bool separate = false) {

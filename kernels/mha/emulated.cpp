@@ -226,7 +226,7 @@ class Draw {
   }
 
  private:
-  // What the contract says of factors, of subnormal numbers and of tensor cores.
+  // Sets the contract's rules for factors, subnormal numbers and tensor cores.
   void enter(Sums& s) {
     const attest::Contract& contract = contract_.attention;
     s.storage = contract.policy[Stage::storage];

@@ -6,22 +6,23 @@
 #include "core/mha/inputs.hpp"
 #include "kernels/emulated/emulator.hpp"
 
-// An attention block in emulated arithmetic: every operation rounded to the format that the contract names, by a scheme that the
-// contract permits. Slow and plain; knows nothing of the oracle.
+// An attention block in emulated arithmetic: every operation is rounded to the format that the contract names, by a
+// scheme that the contract permits. Slow and plain; knows nothing of the oracle.
 namespace attest::emulator {
 
-// In which order a product of two matrices adds its terms. `greedy`: always the one whose rounding moves the sum furthest to the
-// side that `Sums::side` says.
+// The order in which a product of two matrices adds its terms. `greedy` takes always the one whose rounding moves the
+// sum furthest to the side that `Sums::side` says.
 enum class SumOrder : std::uint8_t { forward, backward, pairwise, lanes, random, greedy };
 
 struct Sums {
   SumOrder order = SumOrder::forward;
   Index lanes = 8, block = 1, splits = 1;
   bool fma = false, truncate = false, bias_first = false;
-  int side = 1;  // of greedy
+  int side = 1;  // side of greedy
   std::uint64_t seed = 1;
-  // By the contract: a format that factors are rounded to as they enter, toward zero or to nearest; blocks of tensor cores; whether
-  // subnormal numbers are flushed, be they read or made, those that are read being of `storage`.
+  // The contract's rules: the format that factors are rounded to as they enter, toward zero or to nearest; the blocks
+  // of tensor cores; whether subnormal numbers are flushed, be they read or made. Numbers that are read are of
+  // `storage`.
   std::optional<Format> operand{};
   bool cut_operand = false, flush = false;
   Format storage = Format::f32;
@@ -30,7 +31,7 @@ struct Sums {
 
 enum class BlockDefect : std::uint8_t {
   none,
-  order_swapped,      // of w_q, w_k, w_v: k and v
+  order_swapped,      // the order of w_q, w_k, w_v: k and v are swapped
   order_q_k,          // q and k
   order_interleaved,  // a packed projection read as [heads,3,head_dim] where it is [3,heads,head_dim]
   no_b_q,
@@ -46,7 +47,7 @@ enum class BlockDefect : std::uint8_t {
 struct BlockVariant {
   mha::Projected projected = mha::Projected::rounded;
   bool heads_rounded = true;
-  Sums in, out;  // of the three projections, and of the last
+  Sums in, out;  // sums of the three projections, and of the last
   Variant attention;
   BlockDefect defect = BlockDefect::none;
 };
@@ -55,8 +56,8 @@ struct BlockVariant {
 BlockVariant draw_block_variant(const mha::Contract& contract, const mha::Problem& problem, std::uint64_t seed,
                                 bool hostile = false);
 
-// Member n of the ensemble of `seed` (kernels/emulated/members.hpp): as drawn, but with sums in no order that looks at the numbers;
-// every second one has an attention that is such a member.
+// Returns member n of the ensemble of `seed` (kernels/emulated/members.hpp), drawn, but with sums in no order that
+// looks at the numbers. Every second one has an attention that is such a member.
 BlockVariant member_variant(const mha::Contract& contract, const mha::Problem& problem, std::uint64_t seed, int n);
 
 // Writes every element of `call.out`.

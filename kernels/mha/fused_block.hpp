@@ -16,7 +16,7 @@ inline mha::Contract fused_block_contract(const mha::Policy& policy) {
   return contract;
 }
 
-// What is projected stays as wide as it was summed, and so do the heads.
+// A block whose projections stay as wide as they were summed, and so do the heads.
 struct Unrounded : BlockSteps {
   static constexpr bool unrounded = true;
 };

@@ -6,7 +6,8 @@
 #include "kernels/mha/explicit_block.hpp"
 #include "kernels/mha/fused_block.hpp"
 
-// The faults, one line each, in the order of the catalogue; each is defined in a file of faults/, those of one kind in one.
+// The faults, one line each, in the order of the catalogue; each is defined in a file of faults/, those of one kind in
+// one.
 #define ATTEST_BLOCK_FAULTS(ENTRY) \
   ENTRY(mha_qkv_order)             \
   ENTRY(mha_bias_missing)          \

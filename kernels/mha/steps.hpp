@@ -4,9 +4,9 @@
 
 namespace attest::kernels {
 
-// What a block does, step by step. A fault derives from this and replaces a step.
+// The steps of a block. A fault derives from this and replaces a step.
 struct BlockSteps {
-  // Of the three input projections, by their place among q, k, v.
+  // A row of one of the three input projections, which are numbered as q, k, v.
   struct Source {
     int projection;
     Index row;

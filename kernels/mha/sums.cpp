@@ -166,7 +166,7 @@ class BlockSum : Adder {
       std::uint64_t key = how_.seed;
       for (std::size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[below(key = mix(key), n)]);
     }
-    // What is largest first: all that follows is cut to its exponent.
+    // The largest term comes first: all later ones are cut to its exponent.
     if (how_.order == SumOrder::greedy)
       std::ranges::stable_sort(
           order, [&](std::size_t a, std::size_t b) { return std::fabs(x[a] * w[a]) > std::fabs(x[b] * w[b]); });

@@ -134,7 +134,7 @@ class Row {
     if (scheme_.defect == Defect::root_off) scale_ = s_.nearest(scale_ * 1.001);
   }
 
-  // As far from 1/sqrt(a) as the contract lets it be.
+  // Returns a number as far from 1/sqrt(a) as the contract permits.
   double off(double a) const {
     const long double exact = 1 / std::sqrt(static_cast<long double>(a));
     const double side = scheme_.root == RootError::up     ? 1
@@ -255,7 +255,7 @@ class Rows {
             contract_, scheme_, out);
   }
 
-  Numbers x, residual;  // of the latest row
+  Numbers x, residual;  // numbers of the latest row
 
  private:
   template <class At>

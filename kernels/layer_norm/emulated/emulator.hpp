@@ -7,8 +7,9 @@
 #include "core/layer_norm/inputs.hpp"
 #include "kernels/layer_norm/emulated/machine.hpp"
 
-// layer_norm in emulated arithmetic: every operation rounded to the format that the contract names, by a scheme drawn among those
-// that the contract permits, which takes each of its numbers to its end. Slow and plain; knows nothing of the oracle.
+// layer_norm in emulated arithmetic: every operation is rounded to the format that the contract names, by a scheme
+// drawn among those that the contract permits, which takes each of its numbers to its end. Slow and plain; knows
+// nothing of the oracle.
 namespace attest::emulator::layer_norm {
 
 using attest::layer_norm::Contract;
@@ -16,20 +17,21 @@ using attest::layer_norm::Inputs;
 using attest::layer_norm::Stage;
 
 enum class Order : std::uint8_t { forward, backward, shuffled, by_magnitude, by_magnitude_down, by_value };
-// How the elements of a row come together.
+// The way in which the elements of a row come together.
 enum class Shape : std::uint8_t {
   chain,    // one by one
   dealt,    // in lanes, element i to lane i mod lanes
   chunked,  // in lanes, a run of elements each
   halves,   // halves of halves, down to `block` elements
 };
-// The error of a reciprocal root, within what the contract allows. `exact`: 1 over a root, each rounded; `nearest`: rounded once.
+// The error of a reciprocal root, within the bound of the contract. `exact`: 1 over a root, each rounded; `nearest`:
+// rounded once.
 enum class RootError : std::uint8_t { exact, up, down, random, nearest };
 
-// What is wrong with the kernel, if anything: what detection is measured with.
+// The defect of the kernel, if any. Detection is measured with it.
 enum class Defect : std::uint8_t {
   none,
-  one_pass,  // in place of what the contract says
+  one_pass,  // in place of the contract's way
   statistics_f16,
   statistics_bf16,
   all_f16,
@@ -51,7 +53,7 @@ struct Scheme {
   bool reciprocal_count = false, fma = false;
   bool divide_by_root = false;  // (x - m) / sqrt(v + epsilon)
   RootError root = RootError::exact;
-  double root_share = 1;  // of the permitted error
+  double root_share = 1;  // share of the permitted error
   Direction sums = Direction::nearest;
   bool flush_x = false, flush_params = false, flush_results = false;
   bool flush_every_other_input = false;

@@ -18,7 +18,7 @@ inline double sticky(double value, double rest) noexcept {
   return std::bit_cast<double>((rest > 0) == (value > 0) ? bits + 1 : bits - 1);
 }
 
-// What a + b leaves out of the exact sum (Knuth's TwoSum).
+// Returns the error of the rounded sum a + b (Knuth's TwoSum).
 inline double rest_of(double a, double b, double sum) noexcept {
   const double part = sum - a;
   return (a - (sum - part)) + (b - part);
@@ -27,7 +27,7 @@ inline double rest_of(double a, double b, double sum) noexcept {
 struct Machine {
   Format format = Format::f32;
   bool flush = false;
-  Direction direction = Direction::nearest;  // of sums
+  Direction direction = Direction::nearest;  // rounding of sums
 
   [[nodiscard]] double flushed(double x) const noexcept {
     return flush && std::fabs(x) < smallest_normal(format) ? std::copysign(0.0, x) : x;

@@ -7,9 +7,10 @@
 // Kernels of an ensemble, as kernels/emulated/members.hpp has those of attention.
 namespace attest::emulator::layer_norm {
 
-// Member n of the ensemble of `seed`, on rows of `hidden` elements: as draw_scheme() has it, but in no order that looks at the
-// numbers. Of each four members one is left so, two have a root that errs by all that the contract permits, up and down, and one
-// adds one by one, forward or backward, where the contract lets it; every second of the others has a root that is rounded once.
+// Returns member n of the ensemble of `seed`, on rows of `hidden` elements, drawn as draw_scheme() does, but in no
+// order that looks at the numbers. One of each four members is left so; two have a root that errs by all that the
+// contract permits, up and down; one adds one by one, forward or backward, where the contract permits it. Every second
+// of the others has a root that is rounded once.
 Scheme member_scheme(const Contract& contract, Index hidden, bool rms, std::uint64_t seed, int n);
 
 std::string in_words(const Scheme& scheme);

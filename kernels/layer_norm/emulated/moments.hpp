@@ -12,8 +12,8 @@ struct Moments {
 
 struct Seen {
   const std::vector<double>& x;  // in the order in which they come together
-  double pivot;                  // of shifted
-  double count;                  // what sums are divided by
+  double pivot;                  // pivot of `shifted`
+  double count;                  // divisor of sums
   bool rms;
 };
 

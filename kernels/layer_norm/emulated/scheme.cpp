@@ -1,4 +1,4 @@
-// Which schemes a contract permits, and how many additions each makes.
+// The schemes that a contract permits, and the number of additions of each.
 #include <algorithm>
 #include <cmath>
 

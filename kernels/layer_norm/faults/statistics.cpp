@@ -33,7 +33,7 @@ struct MeanBf16 : TwoPass {
   }
 };
 
-// What an instruction for reciprocal roots gives before it is improved.
+// The result of an instruction for reciprocal roots before it is improved.
 struct RsqrtPoor : TwoPass {
   template <class Real, class Round>
   static Real inverse_root(Round round, Real variance, Real epsilon) {

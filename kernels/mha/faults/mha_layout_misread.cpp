@@ -4,7 +4,8 @@
 namespace attest::kernels::faults {
 namespace {
 
-// Tokens before samples in memory, taken for samples before tokens: what a copy to a device that forgets strides leaves.
+// Takes tokens before samples in memory for samples before tokens, as a copy to a device that forgets strides leaves
+// them.
 void run(const mha::Call& call, const mha::Contract& contract) {
   const auto misread = [](attest_tensor& tokens, std::int64_t* strides) {
     const std::int64_t* const n = tokens.shape;

@@ -5,7 +5,8 @@ namespace attest::kernels::faults {
 namespace {
 
 struct QkvOrder : BlockSteps {
-  // The packed rows [3, heads, head_dim] read as [heads, 3, head_dim]; with grouped heads, whose rows differ in number, k as v.
+  // The packed rows [3, heads, head_dim] read as [heads, 3, head_dim]; with grouped heads, whose rows differ in number,
+  // k as v.
   static Source source(const mha::Call& call, int projection, Index row) {
     const Index d = call.head_dim, width = call.q_width();
     if (call.heads != call.kv_heads) return {projection == 0 ? 0 : 3 - projection, row};
