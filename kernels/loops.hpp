@@ -3,9 +3,9 @@
 
 #include "core/tensor.hpp"
 
-// The inner loops of kernels that compute in f32, once for each instruction set (loops_body.hpp) and chosen as the program
-// starts. All instances give the same bits: an element is one chain of rounded products and sums in ascending order,
-// whatever the number of lanes beside it, and a row's sum is eight interleaved ones.
+// The inner loops of kernels that compute in f32, once for each instruction set (loops_body.hpp) and chosen as the
+// program starts. All instances give the same bits: an element is one chain of rounded products and sums in ascending
+// order, whatever the number of lanes beside it, and a row's sum is eight interleaved ones.
 // Arrays are padded as in arithmetic.hpp: n means padded(n) elements.
 namespace attest::kernels {
 

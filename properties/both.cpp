@@ -81,7 +81,7 @@ Verdict held_together(Verdict of_a, Verdict of_b, const Differing& differing, co
     open->counts = of_a.counts;
     return std::move(*open);
   }
-  for (Verdict* one : {&of_a, &of_b})  // what is not judged on either side says nothing
+  for (Verdict* one : {&of_a, &of_b})  // an element that is not judged on either side says nothing
     if (one->kind == VerdictKind::vacuous) return std::move(*one);
   return Verdict::pass(of_a.counts);
 }

@@ -19,7 +19,7 @@ struct ElementPair {
   std::array<Index, 4> index{};
   double a = 0, b = 0;
 };
-// What each may be by the contract of its own side.
+// The permitted results of an element, by the contract of each side.
 struct SeenElements {
   Sighting a, b;
   bool open = false;  // a side permits more than its enclosure tells
@@ -28,9 +28,9 @@ using See = std::function<SeenElements(const ElementPair&)>;
 // Calls `look` with each element that differs as a number, until that says false.
 using Differing = std::function<void(const std::function<bool(const ElementPair&)>& look)>;
 
-// As properties/pair.hpp has it: fail with the first element at which two results differ by more than both may, so that at least
-// one of them is wrong; warn where both are right though only one gives a number; else pass, or vacuous. `of_a`, `of_b`: what the
-// oracle of each side says of its result.
+// Judges as properties/pair.hpp does: fail with the first element at which two results differ by more than both may, so
+// that at least one of them is wrong; warn where both are right though only one gives a number; else pass, or vacuous.
+// `of_a` and `of_b` are the verdicts of each side's oracle on its result.
 Verdict held_together(Verdict of_a, Verdict of_b, const Differing& differing, const See& see);
 
 // Both sides of one element, as evidence holds them.

@@ -6,8 +6,8 @@
 // what all of them leave unread is changed.
 //
 // Exact, for subjects that claim `deterministic`: at equal shapes, no tile, split or thread count may depend on values.
-// What is written is finite in storage and operand, so that it may be read and masked. Catches a diagonal that is off
-// by one or measured from the wrong corner, and masks that leak. Under `mask_added` values alone change.
+// The new numbers are finite in storage and operand, so that they may be read and masked. Catches a diagonal that is
+// off by one or measured from the wrong corner, and masks that leak. Under `mask_added` values alone change.
 #include <algorithm>
 #include <cmath>
 
@@ -36,7 +36,7 @@ class Ends {
     for (Index b = 0; b < trial.problem().b; ++b) last_ = std::max(last_, of(b));
   }
   [[nodiscard]] Index of(Index b) const { return masks_.end(b, t_); }
-  // Of all the samples.
+  // Returns the last of all samples' ends.
   [[nodiscard]] Index last() const noexcept { return last_; }
 
  private:
@@ -44,7 +44,7 @@ class Ends {
   Index t_, last_ = 0;
 };
 
-// How many rows t leave some key of some sample unseen: they come first, since ends rise with the row.
+// Returns how many rows t leave some key of some sample unseen: they come first, since ends rise with the row.
 Index rows_with_later_keys(const Trial& trial) {
   const Problem& p = trial.problem();
   const Masks masks(trial.inputs(), trial.contract());

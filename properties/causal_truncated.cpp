@@ -28,7 +28,7 @@ Verdict check_causal_truncated(Trial& trial) {
   for (Index b = 0; b < p.b && from.kv_lengths.present(); ++b)
     shortest = std::min(shortest, static_cast<Index>(from.kv_lengths.at(b)));
 
-  // How many queries stay.
+  // The number of queries that stay.
   const Index least = top_left ? 1 : std::max<Index>(1, p.lq - shortest), drawn = p.lq - least;
   if (drawn < 1) return Verdict::skip("a sample has too few keys to cut");
   const Index rows = least + static_cast<Index>(below(draw(p, 71), static_cast<std::uint64_t>(drawn)));

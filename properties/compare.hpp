@@ -14,7 +14,7 @@ namespace attest::properties {
 // numbers: equal as numbers, NaN equals NaN, +0 equals -0. bits: the very same bytes.
 enum class Equality : std::uint8_t { numbers, bits };
 
-// How a result is rounded on its way into these tensors: what oracle::judge_element asks for.
+// Return the rounding of a result on its way into these tensors, which oracle::judge_element takes.
 oracle::Rounding out_rounding(const Contract& contract, const Tensor& out);
 oracle::Rounding lse_rounding(const Contract& contract, const Tensor& lse);
 
@@ -41,10 +41,11 @@ std::optional<Evidence> difference(SampleOf expected, SampleOf got, Equality equ
 std::optional<Evidence> difference(const Result& expected, const Result& got, Equality equality, std::string_view note,
                                    Counts& counts, const RowFilter& takes_part = {}, const Excuse& excused = {});
 
-// The same as numbers, for a law whose calls differ only in what a row without keys may take in: values, or keys that
-// the row does not attend to. Such a row takes part only if the contract's empty row depends on no value (zero or NaN).
-// Elsewhere every score of a row may have overflowed, and the row is as good as empty: its elements that differ are counted
-// as undetermined where the enclosure leaves them so, or permits what is not finite in one of them.
+// Compares as numbers, for a law whose calls differ only in numbers that a row without keys may take in: values, or
+// keys that the row does not attend to. Such a row takes part only if the contract's empty row depends on no value
+// (zero or NaN). Elsewhere every score of a row may have overflowed, and the row is as good as empty: its elements that
+// differ are counted as undetermined where the enclosure leaves them so, or permits a NaN or an infinity in one of
+// them.
 std::optional<Evidence> difference_with_keys(Trial& trial, const Result& expected, const Result& got,
                                              std::string_view note, Counts& counts, const RowFilter& takes_part = {});
 
@@ -60,8 +61,9 @@ struct Sighting {
   oracle::Enclosure enclosure;
   oracle::Rounding round;
 };
-// Two numbers that stand for each other cannot both be right: one leaves its enclosure, and they differ by more than both
-// enclosures allow. What is not finite in both is alike. The evidence has the first's value and the given index.
+// Returns the evidence that two numbers that stand for each other cannot both be right: one leaves its enclosure, and
+// they differ by more than both enclosures allow. Two numbers that are not finite are alike. The evidence has the
+// first's value and the given index.
 std::optional<Evidence> departure(const Sighting& base, const Sighting& other, const char* tensor,
                                   std::array<Index, 4> index, std::string_view other_name);
 
@@ -83,7 +85,7 @@ std::optional<Evidence> first_departure(Trial& trial, const Other& other, const 
 // One verdict of two: the first failure, else pass if one of them is; the counts of both.
 Verdict joined(Verdict one, Verdict two);
 
-// What a law says that found no difference: pass, or vacuous if no element was judged.
+// Returns the verdict of a law that found no difference: pass, or vacuous if no element was judged.
 Verdict held(const Counts& counts);
 
 // The verdict with a note on its evidence.

@@ -1,7 +1,7 @@
 // compare-bits: A(x) = B(x), bit by bit, A and B two subjects.
 //
-// No contract claims it; who asks for it (`attest compare --bits`) holds one version of a kernel against another that is to
-// compute the same in the same order. -0 and +0 differ, and so do two NaNs of different payload.
+// No contract claims it. `attest compare --bits` asks for it, to hold one version of a kernel against another that is
+// to compute the same in the same order. -0 and +0 differ, and so do two NaNs of different payload.
 #include "properties/compare.hpp"
 #include "properties/pair.hpp"
 #include "properties/preconditions.hpp"

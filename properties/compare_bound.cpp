@@ -1,8 +1,9 @@
 // compare-bound: |A(x) - B(x)| <= r_A + r_B, A and B two subjects, each with a contract of its own.
 //
-// Each result lies within the radius of its own enclosure, so that two that are right differ by no more than both radii. Where
-// they differ further at least one of them is wrong, and the evidence says which. Where contracts leave a result open (a row
-// without keys, an overflow), two that differ are a warning. What only one of the two does to memory is a difference too.
+// Each result lies within the radius of its own enclosure, so that two that are right differ by no more than both
+// radii. Where they differ further at least one of them is wrong, and the evidence says which. Where contracts leave a
+// result open (a row without keys, an overflow), two that differ are a warning. A change of memory by only one of the
+// two is a difference too.
 #include "properties/pair.hpp"
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"

@@ -18,7 +18,7 @@ struct Derived {
 };
 Derived copy_of(const Trial& trial);
 
-// What a law makes anew holds at most so many elements.
+// The most elements of a problem that a law makes anew.
 inline constexpr Index most_elements = Index{1} << 24;
 
 // The axes of stride 0, bit a for axis a.
@@ -68,7 +68,8 @@ Derived with_explicit_mask(const Trial& trial, Said said);
 
 // Runs the derived problem and holds it against an oracle of its own. Fails where a judged element leaves its enclosure
 // while the base result keeps its own; and where one of two elements that stand for each other leaves its enclosure and
-// they differ by more than both enclosures allow. A kernel that is wrong alike in both passes: `policy-bound` is for it.
+// they differ by more than both enclosures allow. A kernel that is wrong alike in both passes: `policy-bound` catches
+// it.
 Verdict agreement(Trial& trial, const Derived& derived, std::string_view note, const ToBase& to_base = {});
 
 // The derived problem against its own oracle alone, for laws whose values are not those of the base.

@@ -1,8 +1,8 @@
 // duplicated-columns: equal columns of V give equal columns of the output.
 //
 // V gets other columns: copies of its own in a drawn order, some of them several times, as many as there were or more.
-// Each output column has the enclosure of the column it was copied from, since columns do not meet. Catches columns that
-// are left out, shifted or treated otherwise: remainders of a vector loop, misread rows, a width taken from q.
+// Each output column has the enclosure of the column it was copied from, since columns do not meet. Catches columns
+// that are left out, shifted or treated otherwise: remainders of a vector loop, misread rows, a width taken from q.
 #include <vector>
 
 #include "core/supports.hpp"

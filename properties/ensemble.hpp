@@ -4,7 +4,7 @@
 
 namespace attest::properties {
 
-// That a statistic has no say where the proven bound has.
+// Returns the skip for an element that leaves its proven interval: a statistic has no say there.
 Verdict left_to_the_bound();
 
 // The verdict of the law ensemble-error on an outcome: a pass, or a warning.

@@ -1,8 +1,10 @@
-// The errors of a result are no larger than those of conforming kernels on the same problem (docs/bounds.md, "The ensemble").
+// The errors of a result are no larger than those of conforming kernels on the same problem (docs/bounds.md, "The
+// ensemble").
 //
-// R = rms(out - y) / max(floor, max_k rms(out_k - y)) <= 1.3, of kernels k that are drawn from the promised contract, in one of three
-// draws of the values, beside 256 kernels each. A statistic, and no proof: kernels are a sample of those that keep the contract, so it
-// warns and never fails. Where an element leaves its proven interval the law has no say.
+// R = rms(out - y) / max(floor, max_k rms(out_k - y)) <= 1.3, for kernels k that are drawn from the promised contract,
+// in one of three draws of the values, beside 256 kernels each. It is a statistic, and no proof: kernels are a sample
+// of those that keep the contract, so it warns and never fails. Where an element leaves its proven interval the law has
+// no say.
 #include <algorithm>
 
 #include "ensemble/redraws.hpp"

@@ -8,8 +8,8 @@
 
 namespace attest::properties {
 
-// 0 stays 0 through every stage if no factor that it meets is infinite in a format in which it may be held: sigma, sigma
-// log2 e, c, 1/c and sigma/c.
+// Returns why scores of 0 may not stay 0. 0 stays 0 through every stage if no factor that it meets is infinite in a
+// format in which it may be held: sigma, sigma log2 e, c, 1/c and sigma/c.
 std::optional<std::string> scores_cannot_vanish(const Problem& problem, const Contract& contract) {
   const double scale = std::fabs(problem.effective_scale()), cap = problem.softcap;
   if (cap > 0 && contract.arithmetic.tanh == TanhError::absolute) return "tanh may be off at 0";

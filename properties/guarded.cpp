@@ -27,8 +27,8 @@ constexpr std::size_t most_kept = std::size_t{1} << 26;
 constexpr std::size_t least_hashed = std::size_t{1}
                                      << 24;  // bytes: a hash is a pass over memory in place of two, and half of that
 
-// Eight words at a time, each in a lane of its own, every step of which is a bijection: a change of one word always shows, any
-// other but with a chance of 2^-64.
+// Hashes eight words at a time, each in a lane of its own, every step of which is a bijection: a change of one word
+// always shows, any other but with a chance of 2^-64.
 std::uint64_t hash_of(std::span<const std::byte> bytes) {
   constexpr std::size_t lanes = 8, step = lanes * sizeof(std::uint64_t);
   std::array<std::uint64_t, lanes> state{1, 2, 3, 4, 5, 6, 7, 8}, words{};

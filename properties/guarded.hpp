@@ -13,7 +13,7 @@
 #include "core/tensor.hpp"
 #include "core/verdict.hpp"
 
-// What a trip to a subject of any operation is watched by.
+// The watches over a trip to a subject of any operation.
 namespace attest::properties {
 
 // Adds the time until its end to `total`.
@@ -30,15 +30,16 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-// The contents of an output's guards and gaps in one call of a problem: another word for each call and output, none that an input has, so
-// that what a kernel copies from behind its inputs, or kept from behind an earlier output, shows.
+// Returns the contents of an output's guards and gaps in one call of a problem: another word for each call and output,
+// none that an input has, so that a kernel shows that copies from behind its inputs, or keeps memory from behind an
+// earlier output.
 inline std::uint64_t fence_of(std::uint64_t seed, std::int64_t call, int output) noexcept {
   return fence_word(
       extend(extend(mix(seed ^ 0x66656E6365u), static_cast<std::uint64_t>(call)), static_cast<std::uint64_t>(output)));
 }
 
-// Of an output: guard bytes and gaps still hold what they held, and no element still holds the poison it was given.
-// `finite`: it is known to hold neither NaN nor infinity, and so no poison.
+// Returns the evidence that an output's guard bytes or gaps changed, or that an element still holds the poison it was
+// given. `finite`: the output is known to hold neither NaN nor infinity, and so no poison.
 std::optional<Evidence> output_violation(const Tensor& tensor, const char* name, bool finite = false);
 
 // Inputs that can be had once more, the same bytes.
@@ -47,8 +48,8 @@ struct Redrawn {
   std::function<Inputs()> again;
 };
 
-// What the inputs of one trip hold, to compare afterwards: their bytes, or, of large tensors that can be had once more, a hash of
-// 64 bits. One at a time in a thread.
+// A record of the inputs of one trip, to compare afterwards: their bytes, or a hash of 64 bits for large tensors that
+// can be had once more. One at a time in a thread.
 class Snapshot {
  public:
   // `redrawn`, if any, must outlive it.
@@ -62,12 +63,12 @@ class Snapshot {
   std::optional<Evidence> restore(std::span<const Inputs::Named> inputs);
 
  private:
-  // Which of the inputs that can be had once more a large tensor is; nothing of others.
+  // Returns the place of a large tensor among the inputs that can be had once more; nothing for others.
   [[nodiscard]] std::optional<std::size_t> redrawn_member(const Tensor& tensor) const;
 
   const Redrawn* redrawn_;
   const std::byte* next_;
-  std::vector<std::uint64_t> hashes_;  // of the tensors that are told by one, in the order of the calls
+  std::vector<std::uint64_t> hashes_;  // those of the tensors that a hash stands for, in the order of the calls
   std::size_t next_hash_ = 0;
 };
 

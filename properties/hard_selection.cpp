@@ -5,15 +5,16 @@
 // |sigma| 2^(a+b) >= 256 (1024 where softmax is f64); v has 7 significant bits, 1 <= |v| < 2. Then p = exp(0) = 1 at
 // the winner and 0, or a flushed remnant that rounds away, elsewhere, whatever the tiles, splits and rescalings.
 //
-// Preconditions, row by row on what is stored:
+// Preconditions, row by row on the stored numbers:
 // - the winner leads by more than 128 nats (800 for f64) + lazy + the rounding of scores;
 // - raw scores are finite in every format, sums of n weights and of n values too;
 // - n remnants, as an exp that may be off by exp_ulp subnormal ulps leaves them, are below half an ulp of the sum of
-//   weights, and of the sum of values or of the output; where accumulators may truncate, what these lose of the output.
+//   weights, and of the sum of values or of the output; where accumulators may truncate, below their losses in the
+//   output.
 // With the exp2 trick s log2e - m log2e vanishes surely only if s is a power of two: then |sigma| must be a power of
 // four (sqrt folding), the winner without bias, and no softcap; a scale that is none is replaced where the subject
-// takes one. Not with weights exp2((z - lse) log2e), whose lse is rounded by itself, nor with a division off by more than
-// half an ulp. Needs no claim of the subject.
+// takes one. Not with weights exp2((z - lse) log2e), whose lse is rounded by itself, nor with a division off by more
+// than half an ulp. Needs no claim of the subject.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -149,7 +150,7 @@ class Selection {
   [[nodiscard]] const std::vector<Index>& rows() const noexcept { return rows_; }
 
  private:
-  // Of a softcap of z, beyond what the formats lose.
+  // Returns the error of tanh at z, beyond that of the formats.
   [[nodiscard]] double tanh_error(double z) const {
     const Arithmetic& how = contract_.arithmetic;
     const double c = problem_.softcap, u = unit_roundoff(contract_.policy[Stage::softcap]);
@@ -162,7 +163,7 @@ class Selection {
   [[nodiscard]] bool wide() const noexcept { return contract_.policy[Stage::softmax] == Format::f64; }
   [[nodiscard]] double lead() const noexcept { return (wide() ? 800 : 128) + contract_.lazy_nats(); }
 
-  // By how many nats the exp2 trick may move an exponent.
+  // Returns by how many nats the exp2 trick may move an exponent.
   [[nodiscard]] double exp2_shift(double score) const noexcept {
     return exp2() ? 4 * unit_roundoff(contract_.policy[Stage::softmax]) * score : 0;
   }
@@ -231,7 +232,7 @@ class Selection {
       if (inputs_.q.at(b, h, i, c) != 0) return;
     const Index kv = h / p.group();
     std::vector<Index>& winners = winners_[{shared(inputs_.k, 0, b), shared(inputs_.k, 1, kv)}];
-    // By the row's place in the whole problem, so that a slice has the same winner.
+    // Draws by the row's place in the whole problem, so that a slice has the same winner.
     std::uint64_t bits = draw(p, 72);
     for (const Index at : {p.b0 + b, p.hq0 + h, p.lq0 + i}) bits = extend(bits, static_cast<std::uint64_t>(at));
     std::size_t slot = winners.size();
@@ -254,7 +255,8 @@ class Selection {
     inputs_.q.set(b, h, i, static_cast<Index>(slot / 2), std::ldexp(sign, query_exponent_));
   }
 
-  // A usable key of the row: one time in four the last, which a tile of its own may hold, else any. -1 if there is none.
+  // Returns a usable key of the row: one time in four the last, which a tile of its own may hold, else any. -1 if there
+  // is none.
   [[nodiscard]] Index some_usable(Index b, Index h, Index i, std::uint64_t bits) const {
     if (below(mix(bits), 4) == 0)
       for (Index j = problem_.lk; j-- > 0;)

@@ -4,8 +4,8 @@
 
 namespace attest::properties {
 
-// The layout in which the law `layout` asks a problem again: contiguous where some tensor is not, else one of those that the
-// subject takes, drawn from the problem's seed; contiguous too where it takes no other.
+// Returns the layout in which the law `layout` asks a problem again: contiguous where some tensor is not, else one of
+// those that the subject takes, drawn from the problem's seed; contiguous too where it takes no other.
 Layout other_layout(const Problem& problem, const Supports& supports);
 
 }  // namespace attest::properties

@@ -104,7 +104,7 @@ std::span<const Property> all_laws() noexcept {
       other_masks(),     // over several problems
       ensemble_error(),  // as a rule
       compare_bound(),
-      compare_bits(),  // of two subjects
+      compare_bits(),  // a law of two subjects
   };
   return all;
 }

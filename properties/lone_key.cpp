@@ -1,11 +1,11 @@
 // lone-key: a row with one open key returns that key's value, in the base call itself.
 //
-// As single-key, but without a call of its own: values are the problem's, and those that some format on their way does not
-// hold are not judged; neither are elements that a score past some format's range may have cost. Not with the exp2
-// trick, under which z log2 e - z log2 e need not vanish, nor with a division off by more than half an ulp.
+// The law is single-key without a call of its own: values are the problem's, and those that some format on their way
+// does not hold are not judged; neither are elements that a score past some format's range may have cost. Not with the
+// exp2 trick, under which z log2 e - z log2 e need not vanish, nor with a division off by more than half an ulp.
 //
-// Catches weights that are rounded before they are divided by their sum, a maximum that starts elsewhere than at a score,
-// conversions that truncate.
+// Catches weights that are rounded before they are divided by their sum, a maximum that starts elsewhere than at a
+// score, conversions that truncate.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -30,7 +30,7 @@ Reason lone_key_not_applicable(const Problem& p, const Contract& contract, const
   return std::nullopt;
 }
 
-// Which values every format between v and out holds.
+// The values that every format between v and out holds.
 class Survivors {
  public:
   Survivors(const Contract& contract, Format storage) {

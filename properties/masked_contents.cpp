@@ -1,4 +1,4 @@
-// masked-contents, nonfinite-masked: what lies at keys that take part in no row changes nothing.
+// masked-contents, nonfinite-masked: the contents of keys that take part in no row change nothing.
 //
 // Exact, for subjects that claim `deterministic`: rows of k and v that no query reads get other contents.
 // masked-contents: other values, with other numbers at masked pairs of the bias, then the largest finite values.
@@ -6,8 +6,8 @@
 //
 // Preconditions (docs/bounds.md):
 // - keys masked by keep, causality, window or length: any value that is finite in storage and operand;
-// - keys that only a bias of -inf excludes, and all of these where the contract says that masks are added: any such v, and k
-//   whose raw score is finite in every format it may be held in, since inf + -inf is a NaN;
+// - keys that only a bias of -inf excludes, and all of these where the contract says that masks are added: any such v,
+//   and k whose raw score is finite in every format it may be held in, since inf + -inf is a NaN;
 // - NaN and infinities at the keys that `masked_unread` names, those of a bias excepted;
 // - rows without a key are compared only if the contract's empty row does not depend on values (zero or NaN).
 // Memory that stride-0 axes share counts as read if any of its logical keys is.
@@ -72,7 +72,7 @@ class Use {
   std::vector<Part> parts_;
 };
 
-// What is read, over all rows of the problem.
+// The elements that are read, over all rows of the problem.
 struct Reads {
   Use k, v, bias;
 

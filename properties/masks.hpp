@@ -6,11 +6,11 @@
 
 namespace attest::properties {
 
-// What a key is to a row (attest/plugin.h). minus_inf: a bias of -inf alone excludes it, or a mask that the contract says is
-// added, so that its raw score counts.
+// The part of a key in a row (attest/plugin.h). minus_inf: a bias of -inf alone excludes it, or a mask that the
+// contract says is added, so that its raw score counts.
 enum class Part : std::uint8_t { masked, minus_inf, attended };
 
-// Which keys take part in which rows of one call.
+// The keys that take part in each row of one call.
 class Masks {
  public:
   Masks(const Inputs& inputs, const Contract& contract) noexcept;
@@ -19,7 +19,7 @@ class Masks {
   [[nodiscard]] bool has_key(Index b, Index h, Index i) const noexcept;
   // Keys j >= end(b, i) are behind what causality and the right window leave to row i, in every head; 0..Lk.
   [[nodiscard]] Index end(Index b, Index i) const noexcept { return end_of(diagonal(length(b), i)); }
-  // Keys j < begin(b, i) are before what the left window leaves to row i, in every head; 0 or more, and maybe past end().
+  // Returns the first key that the left window leaves to row i, in every head; 0 or more, and maybe past end().
   [[nodiscard]] Index begin(Index b, Index i) const noexcept { return begin_of(diagonal(length(b), i)); }
   // Whether every key from begin() to end() that its sample has takes part: nothing is said of single keys.
   [[nodiscard]] bool by_position_alone() const noexcept;

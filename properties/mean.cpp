@@ -3,14 +3,12 @@
 // All scores of the row are exactly 0 (equal_scores.hpp), all weights exactly 1, or 2^-m once normalised. V is small
 // integers in [-M, M], so that partial sums are integers up to n M, or multiples of 2^-m up to M: exact in any order,
 // with tiles, rescalings by exp(0) and fused multiply-adds, as long as n M <= 2^p for the significands of pv and of the
-// sum (softmax), and M <= 2^p of storage and operand. The quotient by 2^m is exact; what is left is one rounding to the
-// output.
+// sum (softmax), and M <= 2^p of storage and operand. The quotient by 2^m is exact; one rounding to the output is left.
 //
 // Rows are judged where n, counted in the row's own masks, is a power of two that fits; needs no claim of the subject.
 // Not where n keys may be normalised by parts or otherwise than by a division: merged splits (unless all keys are one
-// tile), weights exp(z - lse), a division that may be off by more than half an ulp; nor where 1/n may be flushed to zero.
-// Catches keys too many or too few,
-// lost counts in the sum, and accumulators narrower than declared.
+// tile), weights exp(z - lse), a division that may be off by more than half an ulp; nor where 1/n may be flushed to
+// zero. Catches keys too many or too few, lost counts in the sum, and accumulators narrower than declared.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -48,7 +46,8 @@ double largest_sum(const Contract& contract) {
   return std::ldexp(1.0, std::min(bits, contract.arithmetic.bits_in_sums() - 1));
 }
 
-// What a weight of 1/n and its product with a value of 1 may fall to before they are flushed to zero; 0 if nothing is.
+// Returns the size that a weight of 1/n and its product with a value of 1 may fall to before they are flushed to zero;
+// 0 if nothing is.
 double smallest_kept(const Contract& contract, Format dtype) {
   if (!contract.arithmetic.flush_to_zero) return 0;
   double least = smallest_normal(dtype);

@@ -2,13 +2,13 @@
 // else.
 //
 // One call each with such an element in q (if the contract says that NaN propagates), in an attended key and in an
-// attended value. docs/bounds.md, section 5, says what must come of it, and the oracle of the changed inputs judges a few
-// rows, the attending one among them:
+// attended value. docs/bounds.md, section 5, says which results are required, and the oracle of the changed inputs judges
+// a few rows, the attending one among them:
 // - NaN in q or in an attended k makes the row NaN, if the contract says that NaN propagates; infinities there leave it
 //   undetermined;
 // - NaN or infinity in an attended v makes that column of the row NaN or infinite, unless its weight may vanish;
-// - what was finite without the element and depends on it nowhere stays finite.
-// Exact, for subjects that claim `deterministic`, is what stays as it was without the element:
+// - a row that was finite without the element and does not depend on it stays finite.
+// The parts that the element does not reach stay as they were, exactly, for subjects that claim `deterministic`:
 // - other samples, for q;
 // - rows that read other keys and values, for k; rows of the same head that mask the key too, where the contract says
 //   that masked keys are never read (a bias of -inf does not mask for this);
@@ -92,7 +92,7 @@ std::string note_of(const Plant& plant) {
                      names[static_cast<std::size_t>(plant.tensor)], b, h, i, c);
 }
 
-// Which rows may take in the planted element, memory shared along stride 0 included.
+// The rows that may take in the planted element, memory shared along stride 0 included.
 class Reach {
  public:
   Reach(const Trial& trial, const Plant& plant, const Tensor& tensor)
@@ -128,8 +128,8 @@ class Reach {
   std::span<const Index> strides_;
 };
 
-// What must show and what must not, in the row that attends and a few others, by the enclosures of the changed inputs.
-// Whether a finite number is right is left to policy-bound.
+// Judges the row that attends and a few others by the enclosures of the changed inputs: the element must show there, or
+// must not. Whether a finite number is right is left to policy-bound.
 std::optional<Evidence> judge_rows(Trial& trial, const Inputs& inputs, Place at, const Result& result, Counts& counts) {
   const Problem& p = trial.problem();
   const Result& base = trial.base();
@@ -165,7 +165,8 @@ std::optional<Evidence> judge_rows(Trial& trial, const Inputs& inputs, Place at,
   return std::nullopt;
 }
 
-// What must stay: everything that the element does not reach. A planted value reaches one column and no log-sum-exp.
+// Compares everything that the element does not reach, which must stay. A planted value reaches one column and no
+// log-sum-exp.
 std::optional<Evidence> compare_rest(Trial& trial, const Plant& plant, const Reach& reach, Result& result,
                                      std::string_view note, Counts& counts) {
   const Problem& p = trial.problem();

@@ -1,9 +1,10 @@
 // other-form: the same problem said in another of the subject's forms gives the same result, within both enclosures.
 //
-// A problem with forms is said again with the first value of each; one without any with another value of one of them. The
-// mathematical problem is the very same; what a form promises may differ, and then each result is held to its own contract. Where a
-// contract leaves a result open (a row without keys, an overflow), two forms that give different classes are no defect by
-// contract: a warning. Catches a path of a library that forgets an argument, and that others take from it.
+// A problem with forms is asked again with the first value of each; one without any with another value of one of them.
+// The mathematical problem is the very same; the promises of a form may differ, and then each result is held to its own
+// contract. Where a contract leaves a result open (a row without keys, an overflow), two forms that give different
+// classes are no defect by contract: a warning. Catches a path of a library that forgets an argument, and that others
+// take from it.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -38,7 +39,8 @@ Problem said_otherwise(Problem p, const Supports& supports) {
   return p;
 }
 
-// What the documents say of the forms in which two calls differ, the other's sentence first, and of what is left open.
+// Returns the sentences of the documents about the forms in which two calls differ, the other's first, and about the
+// result that is left open.
 std::string in_their_words(const SubjectInfo& info, const Problem& p, const Problem& other) {
   std::vector<Quote> quotes;
   for (const FormChoice& said : other.forms.empty() ? p.forms : other.forms) {
@@ -66,7 +68,8 @@ Reason no_other_form(const Problem& p, const Contract&, const SubjectInfo& info)
   return std::nullopt;
 }
 
-// The first judged element that a contract leaves open, and that is a number in one form alone or not the same NaN or infinity.
+// Returns the first judged element that a contract leaves open, and that is a number in one form alone or not the same
+// NaN or infinity.
 std::optional<Evidence> disagreement(Trial& trial, const Tensor& out, const std::string& other) {
   const auto alike = [](double x, double y) {
     return std::isfinite(x) ? std::isfinite(y) : std::isnan(x) ? std::isnan(y) : x == y;

@@ -1,9 +1,11 @@
-// other-queries, other-keys, other-values, other-masks: RN(lo') <= f(x') <= RN(hi'), x' = x but for the contents of one tensor.
+// other-queries, other-keys, other-values, other-masks: RN(lo') <= f(x') <= RN(hi'), x' = x but for the contents
+// of one tensor.
 //
-// The call is the base call, on the same buffers, with one of them rewritten: other-masks takes the bias, the keep mask or the key
-// lengths, whichever the problem has. Its result lies in the enclosure of the changed problem, whatever the subject remembers of
-// the call before. Applies always. Catches a result, or part of one, that is kept from call to call by the contents, the checksum or
-// the address of some of the tensors: each law sees what is kept without a look at its own tensor.
+// The call is the base call, on the same buffers, with one of them rewritten: other-masks takes the bias, the keep mask
+// or the key lengths, whichever the problem has. Its result lies in the enclosure of the changed problem, whatever the
+// subject remembers of the call before. Applies always. Catches a result, or part of one, that is kept from call to
+// call by the contents, the checksum or the address of some of the tensors: each law finds state that is kept without a
+// look at its own tensor.
 #include <vector>
 
 #include "properties/compare.hpp"

@@ -71,7 +71,8 @@ Evidence evidence_of_both(const Pair& pair, const Sighting& a, const Sighting& b
   return evidence;
 }
 
-// What tells that at least one of the two is wrong: the class of the wrong value is that of the side at fault.
+// Returns the evidence that at least one of the two is wrong: the class of the wrong value is that of the side at
+// fault.
 std::optional<Evidence> first_difference(const Problem& p, const Promised& a, const Promised& b) {
   std::optional<Evidence> found;
   for_each_difference(p, a, b, [&](const Pair& pair) {
@@ -145,7 +146,7 @@ Verdict held_together(const Problem& problem, const Promised& a, const Promised&
     open->counts = of_a.counts;
     return std::move(*open);
   }
-  for (Verdict* one : {&of_a, &of_b})  // what is not judged on either side says nothing
+  for (Verdict* one : {&of_a, &of_b})  // an element that is not judged on either side says nothing
     if (one->kind == VerdictKind::vacuous) return std::move(*one);
   return Verdict::pass(of_a.counts);
 }

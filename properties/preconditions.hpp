@@ -6,7 +6,7 @@
 #include "core/problem.hpp"
 #include "core/subject.hpp"
 
-// What several laws ask for before anything runs. Reasons are short and fixed: skips are counted by them.
+// The conditions that several laws check before anything runs. Reasons are short and fixed: skips are counted by them.
 namespace attest::properties {
 
 using Reason = std::optional<std::string>;

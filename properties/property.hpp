@@ -14,20 +14,21 @@ namespace attest::properties {
 
 class Trial;
 
-// How a law compares: memory and result class; equal as numbers (NaN equals NaN, +0 equals -0), or bit by bit where it
-// says so; within what the oracle's enclosures permit; or where conforming kernels lie as a rule, which proves nothing.
+// The way in which a law compares: memory and result class; equal as numbers (NaN equals NaN, +0 equals -0), or bit by
+// bit where it says so; within the oracle's enclosures; or within the usual errors of conforming kernels, which proves
+// nothing.
 enum class Kind : std::uint8_t { guard, exact, bound, statistical };
 std::string_view name(Kind kind) noexcept;
 
-// What a law calls the subject with: the problem's own call alone; calls that differ from it in nothing but what tensors hold;
-// any others.
+// The calls that a law makes: the problem's own call alone; calls that differ from it in nothing but the contents of
+// tensors; any others.
 enum class Asks : std::uint8_t { base_call, base_plan, anything };
 
-// What the evidence of a failure says of an output, as far as an interval can prove it (`attest certify`).
+// The claim that the evidence of a failure makes of an output, as far as an interval can prove it (`attest certify`).
 enum class Claim : std::uint8_t {
-  none,     // nothing that is of one element alone
+  none,     // no claim of one element alone
   element,  // no conforming result of this element rounds to `got`
-  hull,     // nor does any weighted mean of what the row attends to
+  hull,     // nor does any weighted mean of the attended values of the row
   pair,     // `got` and `expected` are results of one element, and not both can be right
 };
 
@@ -36,7 +37,7 @@ enum class Claim : std::uint8_t {
 struct Property {
   std::string_view name;
   std::string_view statement;  // the mathematics, one line
-  std::string_view doc;        // what it catches and when it applies
+  std::string_view doc;        // the defects it catches and the condition under which it applies
   Kind kind;
   // Why the law does not apply, as far as that is known before anything runs: a short text that can be counted.
   std::optional<std::string> (*not_applicable)(const Problem&, const Contract&, const SubjectInfo&);
@@ -57,7 +58,7 @@ struct Property {
 std::span<const Property> properties() noexcept;
 // The same, and behind them the laws of two subjects: what `attest compare` asks, of the subject and its peer.
 std::span<const Property> all_laws() noexcept;
-// Of all laws; nullptr if there is none of that name.
+// Returns the law of that name; nullptr if there is none.
 const Property* find_property(std::string_view name) noexcept;
 
 }  // namespace attest::properties

@@ -24,7 +24,7 @@ Reason some_not_applicable(const Problem& p, const Contract& contract, const Sub
   return qk_flip_not_applicable(p, contract, info);
 }
 
-// Which coordinates to flip: about half of them, at least one.
+// Returns the coordinates to flip: about half of them, at least one.
 std::vector<bool> some_coordinates(const Problem& p) {
   std::vector<bool> flips(static_cast<std::size_t>(p.d));
   const std::uint64_t key = draw(p, 91);

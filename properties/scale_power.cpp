@@ -41,7 +41,7 @@ Reason scale_power_not_applicable(const Problem& p, const Contract& contract, co
 // The magnitudes of a tensor's non-zero elements.
 struct Magnitudes {
   double least = std::numeric_limits<double>::infinity(), most = 0;
-  double lowest_bit = std::numeric_limits<double>::infinity();  // of which every element is a multiple
+  double lowest_bit = std::numeric_limits<double>::infinity();  // every element is a multiple of it
   bool finite = true;
 
   explicit Magnitudes(const Tensor& tensor) {

@@ -2,8 +2,8 @@
 //
 // The bias grows by c, or a bias of c joins a problem without one; c and every shifted bias are exact in the bias's
 // format, so that the weights are the same numbers and the log-sum-exp grows by c. The shifted problem has an enclosure
-// of its own, since larger scores round more coarsely. Applies unless a softcap follows the bias. Catches maxima that start at 0,
-// exponentials without a maximum, and biases that are dropped, scaled or broadcast wrongly.
+// of its own, since larger scores round more coarsely. Applies unless a softcap follows the bias. Catches maxima that
+// start at 0, exponentials without a maximum, and biases that are dropped, scaled or broadcast wrongly.
 #include <cmath>
 
 #include "properties/derive.hpp"

@@ -1,10 +1,10 @@
 // single-key: a row with one open key returns that key's value.
 //
 // The score less itself is exactly 0, its weight exp(0) = 1, the sum 1; a merge with empty splits weighs by exp(0) too.
-// So out is v, wherever the value survives the formats on its way (storage, operand, pv, partial, output): V is rounded to all of
-// them first. With the exp2 trick z log2 e - z log2 e vanishes surely only for z = 0: there q = 0 and the finite biases
-// are 0 (equal_scores.hpp). Elsewhere scores are the problem's own, and elements that a score past some format's range
-// may have cost are undetermined. Needs no claim of the subject.
+// So out is v, wherever the value survives the formats on its way (storage, operand, pv, partial, output): V is rounded
+// to all of them first. With the exp2 trick z log2 e - z log2 e vanishes surely only for z = 0: there q = 0 and the
+// finite biases are 0 (equal_scores.hpp). Elsewhere scores are the problem's own, and elements that a score past some
+// format's range may have cost are undetermined. Needs no claim of the subject.
 //
 // Not with a division off by more than half an ulp. Catches padding that takes part, masks off by one, and factors that
 // belong to the scores and land on the values.

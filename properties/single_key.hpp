@@ -7,7 +7,7 @@
 #include "properties/preconditions.hpp"
 #include "properties/trial.hpp"
 
-// What the two laws on rows with one open key share.
+// The common part of the two laws on rows with one open key.
 namespace attest::properties {
 
 // The stages whose formats a value passes on its way to out.

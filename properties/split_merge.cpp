@@ -75,7 +75,7 @@ Range range_of(const oracle::Enclosure& e, const oracle::Rounding& round) {
 
 double weight(double first_lse, double second_lse) { return 1 / (1 + std::exp(second_lse - first_lse)); }
 
-// What the merged out[b,h,i,c] is, and may be.
+// Returns the merged out[b,h,i,c] with the interval of its permitted values.
 Sighting merged(const Contract& contract, const Part* parts, Index b, Index h, Index i, Index c) {
   Sighting sum{0, {}, {Format::f64, Format::f64, false}};
   Range out[2], lse[2];

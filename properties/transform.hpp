@@ -64,8 +64,8 @@ void for_each_row(const Tensor& tensor, Visit&& visit) {
       for (Index i2 = 0; i2 < n[2]; ++i2) visit(i0, i1, i2);
 }
 
-// Copies `count` elements along the last of four axes, from element i of one tensor to element j of another of its type, bit by
-// bit: a NaN keeps its payload.
+// Copies `count` elements along the last of four axes, from element i of one tensor to element j of another of its
+// type, bit by bit: a NaN keeps its payload.
 void copy_row(const attest_tensor& from, const std::array<Index, 4>& i, const attest_tensor& to,
               const std::array<Index, 4>& j, Index count) noexcept;
 

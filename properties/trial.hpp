@@ -22,18 +22,18 @@ struct CallFailed : std::runtime_error {
   CallResult result;
 };
 
-// Whose message it is, where two subjects are held against each other.
+// The prefix of a message that names its subject, where two subjects are held against each other.
 inline constexpr const char *subject_prefix = "A: ", *peer_prefix = "B: ";
-// A call of the second that was not done.
+// Returns the error of a call of the second subject that was not done.
 CallFailed failed_peer(CallResult call);
 
-// What one call gave.
+// The result of one call.
 struct Result {
   Tensor out, lse;  // lse absent unless the problem asks for it
   CallResult call;
   // The first broken guard, unwritten element or modified input; its `wrong` is Wrong::memory.
   std::optional<Evidence> violation;
-  bool out_finite = false, lse_finite = false;  // of a call that is done; an absent lse is
+  bool out_finite = false, lse_finite = false;  // set for a call that is done; an absent lse is finite
 };
 
 // One call to make: inputs, and the problem that gives the shape and layout of the outputs.
@@ -65,10 +65,10 @@ class Trial {
   // The peer on the problem itself, run once; nullptr without a peer or if the peer cannot do it.
   const Result* peer_base();
 
-  // Of a trial of two subjects, where the peer is one under test too: its result on the problem itself, run once. Throws
-  // CallFailed, with peer_prefix before the message, if that call was not done.
+  // Returns the peer's result on the problem itself, run once, in a trial of two subjects where the peer is one under
+  // test too. Throws CallFailed, with peer_prefix before the message, if that call was not done.
   const Result& peer_result();
-  // What the peer itself promises of the problem.
+  // Returns the peer's own promises for the problem.
   [[nodiscard]] Contract peer_contract() const { return peer_->info().contract(problem_.dtype, problem_.forms); }
 
   // One more call. Throws CallFailed.
@@ -109,7 +109,7 @@ class Trial {
   std::unique_ptr<oracle::Oracle> oracle_;
   std::optional<Verdict> judgement_;
   std::optional<Evidence> violation_;
-  std::int64_t calls_made_ = 0;  // of both
+  std::int64_t calls_made_ = 0;  // calls of both subjects
   std::int64_t subject_calls_ = 0;
 };
 

@@ -1,9 +1,9 @@
 // value-linearity: f is linear in V.
 //
 // V is the sum of two tensors, exactly: each element goes to the first or to the second, or its upper half to the one
-// and the rest to the other. Each part is held against an enclosure of its own; and the sum of both results against that of the
-// problem, within all three radii. Catches what takes a value for a sign of something else: zeros for padding, small
-// numbers for nothing.
+// and the rest to the other. Each part is held against an enclosure of its own; and the sum of both results against
+// that of the problem, within all three radii. Catches kernels that take a value for a sign of something else: zeros
+// for padding, small numbers for nothing.
 #include <bit>
 #include <cmath>
 
@@ -19,7 +19,8 @@ Reason value_linearity_not_applicable(const Problem& p, const Contract&, const S
   return std::nullopt;
 }
 
-// The first part of x; x less that is a number of x's format too, since both lie on its grid. All of what is not finite.
+// Returns the first part of x. x less that is a number of x's format too, since both lie on its grid. It is x where
+// x is not finite.
 double first_part(double x, std::uint64_t key) {
   if (!std::isfinite(x)) return x;
   switch (below(key, 3)) {

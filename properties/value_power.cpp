@@ -6,7 +6,8 @@
 // magnitudes, moved by a power of two so that the largest lies in [1, 2), raised to 2^-4 where they are less, and times
 // 2^a, which some formats need.
 //
-// Exact, for subjects that claim `deterministic` and divide with half an ulp, if with lo, hi the ends of V and V 2^k and n = Lk keys:
+// Exact, for subjects that claim `deterministic` and divide with half an ulp, if with lo, hi the ends of V and V 2^k
+// and n = Lk keys:
 // - lo and hi are normal in storage, operand, partial, softmax and output, with room for the errors of a mean;
 // - the smallest contribution, lo e^-S / (4 n), is normal in pv: S bounds the spread of a row's scores and what a
 //   lagging maximum adds, so that e^-S bounds weights and rescalings from below. By Cauchy and Schwarz

@@ -1,9 +1,11 @@
 // The same call, and calls that differ in what a row must not see.
 //
-// repeated: the same call gives the same numbers (`deterministic`).     other-rows: a row is what it was when the others hold other
-// values (`deterministic`).     row-alone: a row asked alone is what it is among others (`batch_invariant: bitwise`).
+// repeated: the same call gives the same numbers (`deterministic`).
+// other-rows: a row is unchanged when the others hold other values (`deterministic`).
+// row-alone: a row asked alone is the same as among others (`batch_invariant: bitwise`).
 // residual-swapped: f(x, r) = f(r, x), since x + r is rounded once (`deterministic`).
-// residual-zero: with a residual of zeros the result is right for the problem without one: a bound, since it may take another path.
+// residual-zero: with a residual of zeros the result is right for the problem without one: a bound, since it may take
+// another path.
 #include "core/rng.hpp"
 #include "properties/layer_norm/laws.hpp"
 #include "properties/layer_norm/preconditions.hpp"

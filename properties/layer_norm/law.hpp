@@ -58,8 +58,8 @@ class Open {
   Open(const Trial& trial, const Inputs& inputs)
       : affine_(trial[Stage::affine]), oracle_(trial.contract, trial.problem, inputs) {}
   [[nodiscard]] bool operator()(Index row, Index column);
-  // True if r gamma, where the contract's form makes that first, may be a subnormal number, whose bits a power of two does not keep.
-  // `products`: or one of its products with x and the mean.
+  // Whether r gamma, where the contract's form makes that first, may be a subnormal number, whose bits a power of two
+  // does not keep. `products` asks for its products with x and the mean too.
   [[nodiscard]] bool scale_may_be_subnormal(Index row, Index column, bool products);
 
  private:
@@ -67,7 +67,7 @@ class Open {
   oracle::layer_norm::LayerNormOracle oracle_;
 };
 
-// Elements of `out` that are compared: expected(row, column) is what must be there, as a number; nullopt leaves one out.
+// Compares the elements of `out`: expected(row, column) is the required number; nullopt leaves one out.
 using Expected = std::function<std::optional<double>(Index row, Index column)>;
 Verdict compare_exactly(const Tensor& out, Index rows, Index hidden, const Expected& expected, std::string note);
 

@@ -1,7 +1,8 @@
 // The laws of sums.cpp where sums are not exact: the result of moved numbers lies in their own intervals.
 //
-// shifted-bound: f(x + c), c as large as leaves most of x: what was lost to an offset shows. channels-permuted-bound: columns are turned
-// round, and the one farthest from the mean becomes the last: what never sees some columns, or takes another's weight, shows.
+// shifted-bound: f(x + c), c as large as leaves most of x: a loss to an offset shows.
+// channels-permuted-bound: columns are turned round, and the one farthest from the mean becomes the last: a kernel that
+// never sees some columns, or takes another's weight, shows.
 #include <cmath>
 
 #include "core/directed.hpp"
@@ -31,7 +32,8 @@ Verdict in_its_intervals(const Trial& trial, const Inputs& inputs) {
   return oracle::layer_norm::LayerNormOracle(trial.contract, trial.problem, inputs).judge(out, {});
 }
 
-// A power of two by which all of a row may move: 2 to 128 times its largest number, and no larger than half the format's.
+// Returns a power of two by which all of a row may move: 2 to 128 times its largest number, and no larger than half the
+// format's.
 double shift_of(const Trial& trial, Index row) {
   double largest = 0;
   for (Index column = 0; column < trial.problem.hidden; ++column)

@@ -1,7 +1,8 @@
-// other-x, other-residual, other-gamma, other-beta: RN(lo') <= f(x') <= RN(hi'), x' = x but for the contents of one tensor.
+// other-x, other-residual, other-gamma, other-beta: RN(lo') <= f(x') <= RN(hi'), x' = x but for the contents of one
+// tensor.
 //
-// The base call once more, on the same buffers, one of them rewritten (properties/other_contents.hpp): what is kept from call to call
-// without a look at that tensor shows.
+// The law makes the base call once more, on the same buffers, one of them rewritten (properties/other_contents.hpp): a
+// result that is kept from call to call without a look at that tensor shows.
 #include "core/rng.hpp"
 #include "properties/layer_norm/laws.hpp"
 #include "properties/layer_norm/preconditions.hpp"

@@ -27,7 +27,7 @@ Differing differing_elements(const Problem& problem, const Promised& a, const Pr
   };
 }
 
-// What an element may be, and whether beta alone is permitted too, of which no interval tells.
+// The permitted results of an element, and whether beta alone is permitted too, of which no interval tells.
 struct Seen {
   Sighting sighting;
   bool open = false;

@@ -12,7 +12,7 @@ struct Promised {
   oracle::layer_norm::LayerNormOracle& oracle;
 };
 
-// As properties/both.hpp says: fail with the first element at which two results differ by more than both may, so
+// Judges as properties/both.hpp says: fail with the first element at which two results differ by more than both may, so
 // that at least one of them is wrong; warn where both are right though only one gives a number; else pass, or vacuous.
 Verdict held_together(const Problem& problem, const Promised& a, const Promised& b);
 

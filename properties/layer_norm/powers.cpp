@@ -1,10 +1,10 @@
 // Powers of two: significands stay as they are.
 //
-// scaled: f(2^k x, 4^k epsilon) = f(x, epsilon) where nothing under- or overflows: numbers of 2^-10 to 2^15, or 0, statistics and all
-// that follows in f32 or f64, a reciprocal root made of a root and a division, which 4^k leaves as it is, and a normal r gamma where
-// the form makes that first.
-// params-scaled: f(x, 2^k gamma, 2^k beta) = 2^k f(x, gamma, beta) where gamma, beta and out are normal numbers, and so are r gamma
-// and its products with x and the mean where the form makes these first.
+// scaled: f(2^k x, 4^k epsilon) = f(x, epsilon) where nothing under- or overflows: numbers of 2^-10 to 2^15, or 0,
+// statistics and all later stages in f32 or f64, a reciprocal root made of a root and a division, which 4^k leaves as
+// it is, and a normal r gamma where the form makes that first.
+// params-scaled: f(x, 2^k gamma, 2^k beta) = 2^k f(x, gamma, beta) where gamma, beta and out are normal numbers, and so
+// are r gamma and its products with x and the mean where the form makes these first.
 #include "core/rng.hpp"
 #include "properties/layer_norm/laws.hpp"
 #include "properties/layer_norm/preconditions.hpp"

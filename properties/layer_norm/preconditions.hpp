@@ -30,7 +30,7 @@ inline bool affine_holds_params(const Problem& p, const Contract& contract) {
 inline bool epsilon_counts(const Problem& p, const Contract& contract) {
   return round_to(contract.policy[Stage::statistics], p.epsilon) > smallest_normal(contract.policy[Stage::statistics]);
 }
-// What out holds where beta alone is left.
+// Returns the element of out where beta alone is left.
 inline double stored_beta(const Trial& trial, const Inputs& inputs, Index column) {
   const double beta = inputs.beta.present() ? inputs.beta.at(column) : 0;
   return round_to(trial.problem.dtype, round_to(trial[Stage::output], round_to(trial[Stage::affine], beta)));

@@ -1,5 +1,5 @@
-// shared-mean: the elements of a row subtract one mean, and its variance is off by the square of what that is off by. Each element by
-// itself may be as far off as any mean may be; all of them together must agree on one.
+// shared-mean: the elements of a row subtract one mean, and its variance is off by the square of the mean's error. Each
+// element by itself may be as far off as any mean may be; all of them together must agree on one.
 #include <algorithm>
 
 #include "core/index.hpp"

@@ -1,8 +1,8 @@
 // Signs: rounding to nearest knows none, and no order may depend on them where bits repeat.
 //
-// negated: f(-x, gamma, -beta) = -f(x, gamma, beta).     negated-gamma: f(-x, -gamma, beta) = f(x, gamma, beta).
-// Catches rounding to one side, clamps, and kernels that take |x|. Truncating sums (kappa) keep them too, if towards zero; they
-// are not asked.
+// negated: f(-x, gamma, -beta) = -f(x, gamma, beta). negated-gamma: f(-x, -gamma, beta) = f(x, gamma, beta).
+// Catches rounding to one side, clamps, and kernels that take |x|. Truncating sums (kappa) keep them too, if towards
+// zero; they are not asked.
 #include "properties/layer_norm/laws.hpp"
 #include "properties/layer_norm/preconditions.hpp"
 

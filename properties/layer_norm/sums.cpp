@@ -1,10 +1,11 @@
-// Sums that are exact in any order, because all numbers are multiples of one grid and their magnitudes add up to no more than its
-// 2^p-fold: then two passes over 2^j elements have one result.
+// Sums that are exact in any order, because all numbers are multiples of one grid and their magnitudes add up to no
+// more than its 2^p-fold: then two passes over 2^j elements have one result.
 //
 // shifted: f(x + c) = f(x) where x + c, both sums and both means are exact.
-// channels-permuted: f of permuted columns is f, permuted, where the sums of x and of (x - m)^2, and the mean, are exact.
-// The rows are small integers, drawn from the problem's seed. Catches statistics that miss elements, of which position decides, and
-// cancellation.
+// channels-permuted: f of permuted columns is f, permuted, where the sums of x and of (x - m)^2, and the mean, are
+// exact.
+// The rows are small integers, drawn from the problem's seed. Catches statistics that miss elements by their position,
+// and cancellation.
 #include "core/rng.hpp"
 #include "properties/layer_norm/laws.hpp"
 #include "properties/layer_norm/preconditions.hpp"

@@ -1,11 +1,12 @@
-// Rows and columns of which beta alone is left.
+// Rows and columns in which beta alone is left.
 //
-// gamma-zero: a gamma of 0 makes out = beta, whatever the row. Flushing, a narrower affine format, and a constant row without
-// epsilon, in which 0 meets infinity, are no defects. Catches gamma and beta of other columns, and epsilon left out of the root.
+// gamma-zero: a gamma of 0 makes out = beta, whatever the row. Flushing, a narrower affine format, and a constant row
+// without epsilon, in which 0 meets infinity, are no defects. Catches gamma and beta of other columns, and epsilon left
+// out of the root.
 //
-// constant-row: a row of one number is its own mean, so that every normalised value is 0. Exact where the computed mean is that
-// number: welford and shifted, whose differences are 0; two passes if the sum and its quotient are exact. Catches statistics that miss
-// elements or count others.
+// constant-row: a row of one number is its own mean, so that every normalised value is 0. Exact where the computed mean
+// is that number: welford and shifted, whose differences are 0; two passes if the sum and its quotient are exact.
+// Catches statistics that miss elements or count others.
 #include "oracle/layer_norm/statistics.hpp"
 #include "properties/layer_norm/laws.hpp"
 #include "properties/layer_norm/preconditions.hpp"

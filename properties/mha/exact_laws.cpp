@@ -136,8 +136,8 @@ Verdict value_scaled(const BlockTrial& trial, double by, std::string_view note, 
   return equal(trial.out, trial.ask(other.inputs()), note, slack);
 }
 
-// What underflow may do to an element: each value, weight times value, head and product with w_out may lose the smallest
-// subnormal number of its format.
+// Returns the largest loss of an element to underflow: each value, weight times value, head and product with w_out may
+// lose the smallest subnormal number of its format.
 double lost_to_underflow(const BlockTrial& trial, const attest_tensor& w_out) {
   const mha::Contract& contract = trial.contract;
   int last = std::max(min_exponent(trial.problem().dtype), min_exponent(contract.gemm));
@@ -155,7 +155,7 @@ double lost_to_underflow(const BlockTrial& trial, const attest_tensor& w_out) {
 Verdict value_sign(const BlockTrial& trial) { return value_scaled(trial, -1, "a sign moved from w_v to w_out"); }
 
 Verdict value_power(const BlockTrial& trial) {
-  // What is doubled and halved must stay a normal number all the way.
+  // A number that is doubled and halved must stay a normal number all the way.
   const Format storage = trial.problem().dtype;
   const mha::Contract& contract = trial.contract;
   if (contract.attention.arithmetic.flush_to_zero) return Verdict::skip("a value may be flushed");
@@ -199,7 +199,8 @@ Verdict head_permutation(const BlockTrial& trial) {
       if (attest_present(&b)) store(moved, n, 0, 0, 0, load(b, at));
     for (Index e = 0; e < p.e; ++e) store(to.w_out, e, n, 0, 0, load(from.w_out, e, at));
   }
-  // Bits may differ: which tile, lane or thread takes a head may depend on its place. Results that differ are held to the bound.
+  // Bits may differ: the place of a head may decide which tile, lane or thread takes it. Results that differ are held
+  // to the bound.
   const Tensor moved = trial.ask(other.inputs());
   Verdict verdict = equal(trial.out, moved, "heads stood in another order");
   if (verdict.kind != VerdictKind::fail) return verdict;

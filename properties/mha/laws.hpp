@@ -31,8 +31,8 @@ struct BlockLaw {
   Asks asks = Asks::base_plan;
 };
 
-// In the order in which a failing case is reported: exact laws, exact probes, one tensor with other
-// contents. What else is held against the oracle is ops/mha's.
+// Returns the laws in the order in which a failing case is reported: exact laws, exact probes, one tensor with other
+// contents. The other checks against the oracle are ops/mha's.
 std::span<const BlockLaw> block_laws() noexcept;
 
 // The law's verdict, or skip where it does not apply.

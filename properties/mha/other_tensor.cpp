@@ -1,7 +1,9 @@
-// block-other-tokens, -weights, -biases, -masks: RN(lo') <= f(x') <= RN(hi'), x' = x but for the contents of one tensor of the kind.
+// block-other-tokens, -weights, -biases, -masks: RN(lo') <= f(x') <= RN(hi'), x' = x but for the contents of one tensor
+// of the kind.
 //
-// The base call once more, on the same buffers, one of them rewritten (properties/other_contents.hpp), drawn from those of its kind
-// that the problem has: what is kept from call to call without a look at that tensor shows.
+// The law makes the base call once more, on the same buffers, one of them rewritten (properties/other_contents.hpp),
+// drawn from those of its kind that the problem has: a result that is kept from call to call without a look at that
+// tensor shows.
 #include <algorithm>
 #include <initializer_list>
 #include <string_view>

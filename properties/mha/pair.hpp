@@ -15,7 +15,7 @@ struct Promised {
   oracle::MhaOracle& oracle;
 };
 
-// As properties/both.hpp says.
+// Judges as properties/both.hpp says.
 Verdict held_together(const Promised& a, const Promised& b);
 // The first element of out whose bits differ. Both have been held_together() before.
 std::optional<Evidence> first_other_bits(const Promised& a, const Promised& b, Counts& counts);

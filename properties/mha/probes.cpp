@@ -14,7 +14,8 @@
 namespace attest::properties::block {
 namespace {
 
-// The bits of sums in `format` that no order of additions rounds: tensor cores keep fewer, and may align terms with one more than theirs.
+// Returns the bits of sums in `format` that no order of additions rounds: tensor cores keep fewer, and may align terms
+// with one more than theirs.
 int exact_bits(const mha::Contract& contract, Format format) {
   const std::optional<Mma>& mma = contract.attention.arithmetic.mma;
   return mma ? std::min({precision(format), mma->frac, fraction_bits(mma->out) + 1}) - 1 : precision(format);
@@ -119,8 +120,9 @@ std::vector<Index> attended(const mha::Call& call, Index b, Index h, Index i) {
 // The mean of no values is none.
 bool may_be_nan(const mha::Contract& contract) { return contract.attention.empty_row != EmptyRow::zero; }
 
-// True if so many weights of exp of less than any number of softmax, of values no larger than `most`, leave the sum of weights 1 and
-// that of values `v`, in any order and wherever they are divided: exp may be off by ulps of a subnormal number.
+// Whether `count` weights, each less than any number of softmax, with values no larger than `most`, leave the sum of
+// weights 1 and that of values `v`, in any order and wherever they are divided: exp may be off by ulps of a subnormal
+// number.
 bool is_alone(const Policy& policy, const Arithmetic& how, double count, double most, double v) {
   const Format softmax = policy[Stage::softmax], pv = policy[Stage::pv];
   const double others = count * std::ldexp(how.exp_rel > 0 ? 1 : std::max(how.exp_ulp, 1.0), min_exponent(softmax));
