@@ -19,8 +19,8 @@ struct Vector {
 // The score of one key: exact, and how far off a computed one can be (docs/bounds.md, section 1).
 struct Score {
   Ball z, e;
-  // Some conforming computation meets an infinity on the way (section 5): `early` before the last softcap, which makes a
-  // finite number of it, `late` after it.
+  // Some conforming computation meets an infinity on the way (section 5): `early` before the last softcap, which makes
+  // a finite number of it, `late` after it.
   bool early = false, late = false;
   Ball raw, raw_error;  // q.k as it may be stored before it is scaled
   [[nodiscard]] bool overflows() const { return early || late; }

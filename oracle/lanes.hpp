@@ -6,8 +6,8 @@
 #include <immintrin.h>
 #endif
 
-// Eight lanes, held in as many vectors as an instruction set needs for them. Sums run in lanes and are folded in one fixed
-// order, so that they have the same bits whatever the instruction set.
+// Eight lanes, held in as many vectors as an instruction set needs for them. Sums run in lanes and are folded in one
+// fixed order, so that they have the same bits whatever the instruction set.
 namespace attest::oracle {
 
 inline constexpr int lane_count = 8;

@@ -1,9 +1,10 @@
 // hull: an output is a weighted mean, and lies between the least and the largest value that its row attends to.
 //
 // The ends are widened by the rounding error of a mean: x and g of docs/bounds.md, section 4. Wherever the enclosure
-// judges, the law follows from it. It also holds where the enclosure leaves a finite number undetermined since the sum of
-// the weights may be infinite, as under a softmax of f16 with many keys or large scores; there 0 joins the hull. Where
-// weights may be lost altogether the widening swallows it, rightly. The law result-class judges non-finite outputs.
+// judges, the law follows from it. It also holds where the enclosure leaves a finite number undetermined since the sum
+// of the weights may be infinite, as under a softmax of f16 with many keys or large scores; there 0 joins the hull.
+// Where weights may be lost altogether the widening swallows it, rightly. The law result-class judges non-finite
+// outputs.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,8 +1,8 @@
 // lse: the log-sum-exp may be asked for.
 //
 // A problem that asks for it is run without, one that does not with it. The log-sum-exp lies in its enclosure, and out
-// in its own, whichever was asked. Catches a log-sum-exp in another base or without the maximum, one of an empty row that
-// is not -inf, and paths that differ by the tensors they return.
+// in its own, whichever was asked. Catches a log-sum-exp in another base or without the maximum, one of an empty row
+// that is not -inf, and paths that differ by the tensors they return.
 #include "properties/compare.hpp"
 #include "properties/preconditions.hpp"
 #include "properties/property.hpp"

@@ -2,8 +2,8 @@
 // else.
 //
 // One call each with such an element in q (if the contract says that NaN propagates), in an attended key and in an
-// attended value. docs/bounds.md, section 5, says which results are required, and the oracle of the changed inputs judges
-// a few rows, the attending one among them:
+// attended value. docs/bounds.md, section 5, says which results are required, and the oracle of the changed inputs
+// judges a few rows, the attending one among them:
 // - NaN in q or in an attended k makes the row NaN, if the contract says that NaN propagates; infinities there leave it
 //   undetermined;
 // - NaN or infinity in an attended v makes that column of the row NaN or infinite, unless its weight may vanish;

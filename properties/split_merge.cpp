@@ -1,9 +1,9 @@
 // split-merge: two calls over a part of the keys each, merged by their log-sum-exp, give the call over all of them.
 //
 // With w = 1 / (1 + exp(lse_2 - lse_1)): out = w out_1 + (1 - w) out_2, in float64. Both parts are held against
-// enclosures of their own, log-sum-exp included; the merged number lies between those of the parts' extremes, and stands
-// beside the output for all keys, within all radii. Causality, windows and key lengths are written out as a keep mask
-// first. Catches splits that are merged without their weights, and results that depend on how many keys there are.
+// enclosures of their own, log-sum-exp included; the merged number lies between those of the parts' extremes, and
+// stands beside the output for all keys, within all radii. Causality, windows and key lengths are written out as a keep
+// mask first. Catches splits that are merged without their weights, and results that depend on how many keys there are.
 #include <algorithm>
 #include <cmath>
 
