@@ -10,11 +10,12 @@ namespace attest {
 
 // Far more draws than any assumption needs that leaves a domain worth testing.
 inline constexpr std::uint64_t most_attempts = 10'000;
-// Of other contents for a plan, some of which the assumption permits.
+// The most draws of other contents for a plan until the assumption permits one.
 inline constexpr std::uint64_t most_redraws = 100;
 
-// What draw(shape_key, rest_key, attempt) gives first that the domain's predicates accept, with the number of those before it; keys
-// change from attempt to attempt. It may give a std::optional: nothing where it knows itself that they turn the problem away. Throws Error(usage) if none of `most_attempts` is accepted.
+// Returns the first result of draw(shape_key, rest_key, attempt) that the domain's predicates accept, with the number
+// of those before it; keys change from attempt to attempt. draw may return a std::optional: nothing where it knows
+// itself that the predicates turn the problem away. Throws Error(usage) if none of `most_attempts` is accepted.
 template <class Drawing, class Domain, class Draw>
 Drawing draw_until_accepted(const Domain& domain, std::uint64_t shape_key, std::uint64_t rest_key, const Draw& draw) {
   for (std::uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
@@ -32,8 +33,8 @@ Drawing draw_until_accepted(const Domain& domain, std::uint64_t shape_key, std::
                     " problems drawn satisfies the assumption: widen --assume");
 }
 
-// The plan's problem with other contents, from redraw(problem, Source): the plan as it is where the predicates accept none of
-// `most_redraws`. Counts what they turned away, the plan's too.
+// Returns the plan's problem with other contents, from redraw(problem, Source): the plan as it is where the predicates
+// accept none of `most_redraws`. Counts the problems that they turned away, the plan's too.
 template <class Drawing, class Domain, class Redraw>
 Drawing redraw_until_accepted(const Domain& domain, Drawing planned, std::uint64_t rest_key, const Redraw& redraw) {
   for (std::uint64_t attempt = 0; attempt < most_redraws; ++attempt, rest_key = mix(rest_key)) {

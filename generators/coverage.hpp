@@ -16,7 +16,8 @@ struct Region {
   std::function<bool(const Problem&)> holds;
 };
 
-// Two ways to look at problems. Kernels break where regions cross, so each region of the one must meet each of the other.
+// Two ways to look at problems. Kernels break where regions cross, so each region of the one must meet each of the
+// other.
 struct Crossing {
   std::string name;
   std::vector<Region> rows, columns;
@@ -27,16 +28,17 @@ struct Crossing {
 // The crossings that matter, as data.
 std::span<const Crossing> crossings();
 
-// How many problems of each region of a field: each label; of an integer past 16 its octaves 0, 1, 2, 3..4, 5..8 and so on;
-// of a real: default, 0, negative, 1, and the positive numbers below each of some powers of two. Each value of a form.
+// The number of problems in each region of a field: each label; an integer past 16 has its octaves 0, 1, 2, 3..4, 5..8
+// and so on; a real has default, 0, negative, 1, and the positive numbers below each of some powers of two. Each value
+// of a form is a region.
 struct FieldCount {
-  std::string name;                                           // of a field, or form.NAME of a form
+  std::string name;                                           // name of a field, or form.NAME of a form
   bool labels;                                                // its values are words
   std::vector<std::pair<std::string, std::uint64_t>> values;  // in the field's order, never drawn ones included
-  std::vector<Index> missing_edges;                           // of an integer past 16: edge values never drawn
+  std::vector<Index> missing_edges;                           // edge values of an integer past 16 that were never drawn
 };
 
-// What a domain draws.
+// The problems that a domain draws, counted.
 struct Coverage {
   struct Cell {
     std::uint64_t count = 0;

@@ -1,4 +1,4 @@
-// Which regions of the domain must meet which: kernels in the field break where regimes cross.
+// The regions of the domain that must meet: kernels in the field break where regimes cross.
 #include <cmath>
 #include <cstdlib>
 

@@ -29,8 +29,8 @@ struct Range {
 // The numbers in both; maybe empty.
 Range intersect(Range a, Range b) noexcept;
 
-// Which problems may be drawn. Every problem drawn from a domain is valid and supported by
-// construction; only a predicate given to assume() filters.
+// The problems that may be drawn. Every problem drawn from a domain is valid and supported by construction; only a
+// predicate given to assume() filters.
 class Domain : public Sized {
  public:
   // The attention domain of a subject that supports `supports`, in storage formats `dtypes`, each
@@ -41,15 +41,17 @@ class Domain : public Sized {
   // the field is none of these, or if nothing is left.
   void narrow(std::string_view field, Index lo, Index hi);
 
-  // Keeps those values of a form for which `keeps` holds. Throws Error(usage) if there is no such form, or if none is left.
+  // Keeps those values of a form for which `keeps` holds. Throws Error(usage) if there is no such form, or if none is
+  // left.
   void narrow_form(std::string_view form, const std::function<bool(std::string_view)>& keeps);
   // The values of an offered form that may be drawn, in its order.
   [[nodiscard]] const std::vector<std::string>& values_of(const FormOffer& offer) const;
 
-  // Draws that value of a form only where `says` holds of the problem: its FormRule::where. Throws Error(usage) if there is no such
-  // form.
+  // Draws that value of a form only where `says` holds of the problem: its FormRule::where. Throws Error(usage) if
+  // there is no such form.
   void say_form_where(std::string_view form, std::string_view value, std::function<bool(const Problem&)> says);
-  // Whether the problem may be drawn with this form as it has it: what the value needs is there, and its `where` holds.
+  // Whether the problem may be drawn with its value of this form: the values that it needs are there, and its `where`
+  // holds.
   [[nodiscard]] bool may_say(const FormOffer& offer, const Problem& problem) const;
 
   // Whether narrow() takes this field.
@@ -58,13 +60,13 @@ class Domain : public Sized {
   // Draws again until `predicate` holds: for what narrow() cannot say. Several must all hold.
   void assume(std::function<bool(const Problem&)> predicate);
   [[nodiscard]] bool accepts(const Problem& problem) const;
-  // Tells what accepts() turns away by extents and dtype alone, so that a draw may end once these are known: it says false of no
-  // problem that all predicates accept.
+  // Sets the part of accepts() that extents and dtype alone decide, so that a draw may end once these are known. It
+  // must hold for every problem that all predicates accept.
   void assume_of_shape(std::function<bool(const Problem&)> predicate) { of_shape_ = std::move(predicate); }
   [[nodiscard]] bool may_accept_shape(const Problem& problem) const { return !of_shape_ || of_shape_(problem); }
 
-  // Tells that the predicates turn away every problem of fewer than `least` multiply-adds, or of more than `most`, so that a draw may
-  // end once the most that it can have is known, or what it has, before the predicates are asked.
+  // Declares that the predicates turn away every problem of fewer than `least` multiply-adds, or of more than `most`. A
+  // draw may then end before the predicates are asked, once its work or the largest work it can have is known.
   void assume_work(double least, double most) { least_work_ = least, most_work_ = most; }
   [[nodiscard]] bool may_accept_work(Index most) const noexcept { return static_cast<double>(most) >= least_work_; }
   [[nodiscard]] bool may_accept_work_of(const Problem& p) const noexcept {
@@ -73,7 +75,8 @@ class Domain : public Sized {
     return least_work_ <= work && work <= most_work_;
   }
 
-  // What a drawn field may be: range<&Problem::keep>(). Dimensions include 0 only where the subject's smallest is 0.
+  // Returns the range of a drawn field: range<&Problem::keep>(). Dimensions include 0 only where the subject's smallest
+  // is 0.
   [[nodiscard]] const Range& range(const Field& field) const noexcept { return ranges_[position(field)]; }
   template <auto Member>
   [[nodiscard]] const Range& range() const noexcept {
@@ -87,7 +90,7 @@ class Domain : public Sized {
   [[nodiscard]] bool allows(Layout layout, Format dtype) const noexcept {
     return allowed_[static_cast<std::size_t>(dtype)] >> static_cast<unsigned>(layout) & 1;
   }
-  // Whether the subject takes such a bias beside q, k and v of this format. A type that says what `same` says too is not
+  // Whether the subject takes such a bias beside q, k and v of this format. A type that equals `same` there is not
   // offered.
   [[nodiscard]] bool offers(BiasType type, Format dtype) const;
   // The ranges of d and dv for one of dtypes(): rows of a contiguous tensor keep the alignment

@@ -17,7 +17,7 @@
 namespace attest {
 namespace {
 
-// What a seed is used for.
+// The uses of a seed.
 enum : std::uint64_t { shape_stream = 1, rest_stream = 2, batch_stream = 3, reshape_stream = 4, null_key_stream = 5 };
 
 // One shape in so many has a batch past 65,535: one of the first thousand problems, whatever the seed.

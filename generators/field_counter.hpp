@@ -13,7 +13,7 @@
 #include "core/field.hpp"
 #include "generators/coverage.hpp"
 
-// How often each region of a field comes up, whatever the operation. For coverage*.cpp alone.
+// The frequency of each region of a field, whatever the operation. For coverage*.cpp alone.
 namespace attest {
 
 // ---- one field ------------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ inline bool is_counted(const FieldFacts& field) {
   return field.kind != FieldKind::seed && field.group != FieldGroup::origin;
 }
 
-// What an operation's domain draws, field by field of its table, over problems 0..count-1 of `seed`.
+// Counts the problems 0..count-1 of `seed` that an operation's domain draws, field by field of its table.
 template <class Problem, class Field, class Domain>
 Coverage cover_fields(std::span<const Field> fields, const Domain& domain, std::uint64_t seed, std::uint64_t count) {
   Coverage coverage;

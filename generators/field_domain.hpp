@@ -16,8 +16,8 @@
 
 namespace attest {
 
-// Which problems of an operation may be drawn, as generators/domain.hpp says it for attention: what each field of its table may be,
-// and predicates. P: its problem, S: what a subject supports of it, `fields`: its table.
+// The problems of an operation that may be drawn, as in generators/domain.hpp for attention: the range of each field of
+// its table, and predicates. P: its problem, S: what a subject supports of it, `fields`: its table.
 template <class P, class S, std::span<const FieldRow<P, S>> (*fields)() noexcept>
 class FieldDomain : public Sized {
  public:
@@ -40,7 +40,7 @@ class FieldDomain : public Sized {
     return std::ranges::all_of(predicates_, [&](const auto& holds) { return holds(problem); });
   }
 
-  // What a drawn field may be.
+  // Returns the range of a drawn field.
   [[nodiscard]] const Range& range(const Field& field) const noexcept {
     return ranges_[static_cast<std::size_t>(&field - fields().data())];
   }

@@ -8,8 +8,8 @@
 namespace attest {
 namespace {
 
-// What chosen values need comes along, as far as it may be drawn; then those that this problem cannot be said in go back to the
-// first, which takes others with them.
+// Brings along the values that chosen values need, as far as they may be drawn. Then values that this problem cannot be
+// expressed in go back to the first, which takes others with them.
 void settle_forms(Problem& problem, const Domain& domain) {
   const std::vector<FormOffer>& offers = domain.supports().forms;
   for (const FormOffer& offer : offers)

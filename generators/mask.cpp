@@ -8,8 +8,8 @@
 namespace attest {
 namespace {
 
-// What masks in the field vary along: everything; batch and key (padding); query and key; batch, query and key; head,
-// query and key. Any other set of axes in a third of the problems.
+// The axes along which masks in the field vary: everything; batch and key (padding); query and key; batch, query and
+// key; head, query and key. Any other set of axes is drawn in a third of the problems.
 constexpr auto usual_axes = std::to_array<Index>({15, 9, 12, 13, 14});
 
 Index draw_axes(Source& source, Range allowed) {
@@ -62,7 +62,7 @@ void draw_windows(Problem& problem, const Domain& domain, Source& source) {
   problem.window_right = draw(domain.range<&Problem::window_right>(), sides & 2);
 }
 
-// Of a field that means nothing in this problem.
+// Leaves a field that has no meaning in this problem at its simplest value.
 template <auto Member>
 void leave_simplest(Problem& problem, const Domain& domain) {
   const Field& field = field_of<Member>();

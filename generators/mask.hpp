@@ -10,7 +10,7 @@ namespace attest {
 // others (axes of an absent mask) stays at its simplest.
 void draw_masks(Problem& problem, const Domain& domain, Source& source);
 
-// Draws anew what is in the masks and the lengths that are there. Which there are, of which type, and how they lie stays.
+// Draws anew the contents of the present masks and lengths. Their presence, types and layouts stay.
 void redraw_masks(Problem& problem, const Domain& domain, Source& source);
 
 }  // namespace attest

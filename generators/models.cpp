@@ -8,7 +8,8 @@
 namespace attest {
 namespace {
 
-// Columns: model, d, dv, heads, kv_heads, queries, keys. tests/generators/models_test.cpp holds docs/sizes.md against it.
+// Columns: model, d, dv, heads, kv_heads, queries, keys. tests/generators/models_test.cpp holds docs/sizes.md against
+// it.
 constexpr auto heads_in_use = std::to_array<ModelHeads>({
     {"Llama 2 7B", 128, 128, 32, 32, 0, 0},
     {"Llama 3.1 8B", 128, 128, 32, 8, 0, 0},

@@ -33,13 +33,14 @@ Dimension dimension(Range range) {
   return {Member, range, field.edges, field.share};
 }
 
-// What nine problems in ten stay below. Above it dimensions mostly share the work, since a large problem of width 1 is all
-// exponentials and no products.
+// The work that nine problems in ten stay below. Above it dimensions mostly share the work, since a large problem of
+// width 1 is all exponentials and no products.
 constexpr Index most_usual_work = Index{1} << 16;
 // Octaves of the work of problems of production, and of those with one query and long rows, four heads 64 wide and up.
 constexpr Index production_octaves[] = {13, 17}, long_production_octaves[] = {17, 20};
 constexpr auto production_widths = std::to_array<Index>({64, 80, 96, 128, 256});
-// The smallest budget of multiply-adds for a model's call: one head of 64 queries, 64 keys and a width of 64 has so many.
+// The smallest budget of multiply-adds for a model's call: one head of 64 queries, 64 keys and a width of 64 has so
+// many.
 constexpr Index least_model_work = Index{1} << 19;
 // The budget of one call in sixteen: a head of 512 queries and keys and a width of 128 has so many.
 constexpr Index most_model_work = Index{1} << 26;
@@ -47,16 +48,16 @@ constexpr Index most_model_work = Index{1} << 26;
 constexpr Index work_of_a_key_element = 4;
 // Queries of one chunk of a prefill, and of a step that checks several drafted tokens.
 constexpr auto chunks = std::to_array<Index>({2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096});
-// What a kernel may count in 16 bits.
+// The largest count of a kernel that counts in 16 bits.
 constexpr Index most_counted = 65535;
-// Elements that one problem may hold, masks along every axis included: 2^27 bytes of f64 with gaps, and a GiB with all the
-// copies that laws make.
+// Elements that one problem may hold, masks along every axis included: 2^27 bytes of f64 with gaps, and a GiB with all
+// the copies that laws make.
 constexpr Index most_elements = Index{1} << 23;
 // Multiply-adds of the rows that are judged, and the fewest rows.
 constexpr Index most_judged_work = Index{1} << 21, fewest_judged_rows = 16;
-// Rows that are judged of problems of 65,535 rows and more: what is wrong there is wrong with many rows, or with the last.
+// Rows that are judged in problems of 65,535 rows and more: a defect there shows in many rows, or in the last.
 constexpr Index many_rows = 65535, most_judged_of_many_rows = Index{1} << 13;
-// What a score costs beside its products (mask, exponential, error bound), in multiply-adds.
+// The cost of a score beside its products (mask, exponential, error bound), in multiply-adds.
 constexpr Index work_of_a_score = 24;
 
 // The range without 0, unless 0 is all there is.
@@ -69,8 +70,8 @@ template <class Integer>
 Integer work_of(const Problem& p) {
   return Integer{p.b} * p.hq * p.lq * p.lk * (p.d + p.dv);
 }
-// An upper bound: every query head with keys and values of its own, and one mask element per score. Where no extent is 0, at most
-// three for each multiply-add.
+// Returns an upper bound: every query head with keys and values of its own, and one mask element per score. Where no
+// extent is 0, it is at most three for each multiply-add.
 template <class Integer>
 Integer elements_of(const Problem& p) {
   return Integer{p.b} * p.hq * (Integer{p.lq + p.lk} * (p.d + p.dv) + Integer{p.lq} * p.lk);
@@ -105,7 +106,7 @@ class Shape {
     work_ = draw_work(source, static_cast<Index>(std::max<Wide>(work_of<Wide>(problem), 1)), size);
   }
 
-  // Of what draw() makes, in multiply-adds.
+  // Returns the work of the problem that draw() makes, in multiply-adds.
   [[nodiscard]] Index most_work() const { return work_; }
 
   // Dimensions in random order, keys first in half of the problems. Decoding (one query) is a regime of its own.
@@ -129,8 +130,8 @@ class Shape {
     if (!decode && source_.chance(1, 8)) square();
   }
 
-  // A width and a group of heads of production, one query and long rows in half of them. False if the domain has no such
-  // problem.
+  // A width and a group of heads of production, one query and long rows in half of them. False if the domain has no
+  // such problem.
   bool draw_production(bool gqa, Range key_heads) {
     const bool may_decode = lq().range.contains(1), long_rows = may_decode && source_.chance(1, 2),
                decode = may_decode && source_.chance(1, 4);
@@ -162,8 +163,8 @@ class Shape {
     return true;
   }
 
-  // The heads of a model and the lengths of a call that serves it; of its heads, and of requests beside, as many as the work
-  // leaves. False if the domain has no such shape.
+  // The heads of a model and the lengths of a call that serves it; of its heads, and of requests beside, as many as the
+  // work leaves. False if the domain has no such shape.
   bool draw_model(bool gqa, Range key_heads) {
     const std::span<const ModelHeads> models = model_heads();
     const Index count = std::ssize(models), first = source_.below(count);
@@ -297,7 +298,7 @@ class Shape {
     return dim.range.floor(std::min(most, size));
   }
 
-  // As many queries as keys, at no more work.
+  // Makes as many queries as keys, at no more work.
   void square() {
     const Range both = intersect(lq().range, lk().range);
     const auto side =
@@ -320,12 +321,12 @@ class Shape {
   bool one_width_;
 };
 
-// As many key heads as query heads in half of the problems, one in a quarter, else any divisor.
+// Draws as many key heads as query heads in half of the problems, one in a quarter, else any divisor.
 Index draw_key_heads(Index heads, Range allowed, Source& source) {
   if (heads == 0) return 0;
   std::array<Index, 256> divisors;
   std::size_t count = 0;
-  const bool few_bits = heads <= std::numeric_limits<std::uint32_t>::max();  // of which a remainder is soon told
+  const bool few_bits = heads <= std::numeric_limits<std::uint32_t>::max();  // a remainder is then computed soon
   for (Index n = 1; n * n <= heads; ++n) {
     if (few_bits ? static_cast<std::uint32_t>(heads) % static_cast<std::uint32_t>(n) != 0 : heads % n != 0) continue;
     if (allowed.contains(n)) divisors[count++] = n;

@@ -10,11 +10,11 @@
 
 namespace attest {
 
-// How many bits n >= 0 has: the octave [2^(k-1), 2^k) is that of numbers of k bits.
+// Returns the number of bits of n >= 0: the octave [2^(k-1), 2^k) is that of numbers of k bits.
 constexpr Index bits_of(Index n) noexcept { return static_cast<Index>(std::bit_width(static_cast<std::uint64_t>(n))); }
 
-// Random choices from one 64-bit key: the same on every compiler, machine and standard library, as long as an expression
-// draws once only (which of two operands or arguments is evaluated first is the compiler's choice).
+// Random choices from one 64-bit key: the same on every compiler, machine and standard library, as long as an
+// expression draws once only (which of two operands or arguments is evaluated first is the compiler's choice).
 class Source {
  public:
   explicit constexpr Source(std::uint64_t key) noexcept : state_(key) {}

@@ -53,16 +53,17 @@ double amplitude_of_levels(const Problem& problem) {
   return power_of_two(scale == 0 ? 0 : std::clamp<Index>(-std::ilogb(scale), -most, most));
 }
 
-// By how many octaves scores are below the ends of the format: by a few, or by so many that they are 2^14 to 2^24, which float32 still
-// tells a nat apart in, or two.
+// Draws the number of octaves by which scores are below the ends of the format: a few, or so many that they are 2^14 to
+// 2^24, where float32 still resolves a nat, or two.
 Index draw_octaves_below(Format dtype, Source& source) {
   if (dtype == Format::f16) return source.between(1, 4);
   if (source.chance(1, 2)) return source.between(1, 100);
   return std::ilogb(largest_finite(dtype)) + 1 - source.between(14, 24);
 }
 
-// Scores at the ends of the format stay inside it: what a scale above 1 adds to them, the amplitude takes away. In half of the
-// problems they are lower, so that no factor log2 e takes them out, and still thousands apart.
+// Returns the amplitude with which scores at the ends of the format stay inside it: it takes away the factor that a
+// scale above 1 adds. In half of the problems they are lower, so that no factor log2 e takes them out, and still
+// thousands apart.
 double amplitude_of_ends(const Problem& problem, Source& source) {
   const double scale = std::fabs(problem.effective_scale());
   const Index lower = source.chance(1, 2) ? draw_octaves_below(problem.dtype, source) : 0;
@@ -71,7 +72,8 @@ double amplitude_of_ends(const Problem& problem, Source& source) {
   return power_of_two(std::max(-lower - octave - (power_of_two(octave) < scale ? 1 : 0), least));
 }
 
-// One below 1 takes scores from the ends, and q that gave it back might overflow before it: in half of these problems it is 1.
+// Sets a scale below 1 to 1 in half of these problems: it takes scores from the ends, and a q that gave it back might
+// overflow before it.
 void leave_at_ends(Problem& problem, Source& source, Supports::Scale supported) {
   if (problem.values == Values::ends && supported != Supports::Scale::only_default &&
       std::fabs(problem.effective_scale()) < 1 && source.chance(1, 2))

@@ -10,8 +10,8 @@
 
 namespace attest {
 
-// An index of `weights` that lies in `allowed` and passes `possible`, with probability proportional to its weight; if all
-// of these weigh nothing, each equally. There must be one, and `most_weights` at most.
+// Draws an index of `weights` that lies in `allowed` and passes `possible`, with probability proportional to its
+// weight; if all of these weigh nothing, each equally. There must be one, and `most_weights` at most.
 inline constexpr std::size_t most_weights = 64;
 using Weights = std::span<const std::uint16_t>;
 template <class Possible>

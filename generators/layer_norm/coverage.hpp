@@ -4,7 +4,8 @@
 
 namespace attest::layer_norm {
 
-// What a domain draws, field by field, over problems 0..count-1 of `seed`. No tables: what must meet here is drawn by one field.
+// Counts the problems 0..count-1 of `seed` that a domain draws, field by field. There are no tables: one field draws
+// all that must meet here.
 Coverage cover(const Domain& domain, std::uint64_t seed, std::uint64_t count);
 
 }  // namespace attest::layer_norm

@@ -17,7 +17,7 @@
 namespace attest::layer_norm {
 namespace {
 
-// What a seed is used for; apart from the streams of attention (generators/draw.cpp).
+// The uses of a seed, apart from the streams of attention (generators/draw.cpp).
 enum : std::uint64_t { shape_stream = 11, rest_stream = 12, rows_stream = 13 };
 
 constexpr std::uint64_t shapes_per_many_rows = 500;

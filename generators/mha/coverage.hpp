@@ -4,7 +4,7 @@
 
 namespace attest::mha {
 
-// What a domain draws, field by field, over problems 0..count-1 of `seed`. No tables.
+// Counts the problems 0..count-1 of `seed` that a domain draws, field by field. No tables.
 Coverage cover(const Domain& domain, std::uint64_t seed, std::uint64_t count);
 
 }  // namespace attest::mha

@@ -6,7 +6,7 @@
 namespace attest::mha {
 namespace {
 
-// What is left of labels of which the first is `without`: those of an option that a subject may not take.
+// Keeps the labels of an option that a subject may not take. The first label is `without`.
 void keep(Range& range, bool with, bool without) {
   if (!without) range.lo = 1;
   if (!with) range.hi = 0;

@@ -8,7 +8,7 @@
 
 namespace attest::mha {
 
-// Which problems may be drawn, as generators/domain.hpp says it for attention.
+// The problems that may be drawn, as in generators/domain.hpp for attention.
 class Domain final : public FieldDomain<Problem, Supports, fields> {
  public:
   // Throws Error(usage) if that leaves no problem at all.
@@ -23,9 +23,10 @@ class Domain final : public FieldDomain<Problem, Supports, fields> {
 
 using Drawing = DrawingOf<Problem>;
 
-// Case `case_number` of the campaign with this seed, as generators/draw.hpp says it. The work, in multiply-adds, is drawn first,
-// log-uniform in [2^3, 2^17] in 90 % of problems, [2^3, 2^21] in 9.9 % and [2^3, 2^25] in 0.1 %, and shared among width, heads,
-// tokens and samples; one shape in 20 is a model's, of up to 2^27. Throws Error(usage) if no problem drawn satisfies the domain's predicates.
+// Draws case `case_number` of the campaign with this seed, as in generators/draw.hpp. The work, in multiply-adds, is
+// drawn first, log-uniform in [2^3, 2^17] in 90 % of problems, [2^3, 2^21] in 9.9 % and [2^3, 2^25] in 0.1 %, and
+// shared among width, heads, tokens and samples; one shape in 20 is a model's, of up to 2^27. Throws Error(usage) if no
+// problem drawn satisfies the domain's predicates.
 Drawing draw_counted(const Domain& domain, std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat);
 
 }  // namespace attest::mha

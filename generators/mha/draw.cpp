@@ -12,7 +12,7 @@
 namespace attest::mha {
 namespace {
 
-// What a seed is used for; apart from the streams of other operations.
+// The uses of a seed, apart from the streams of other operations.
 enum : std::uint64_t { shape_stream = 21, rest_stream = 22 };
 
 constexpr double selecting_scale = 256;  // docs/mha.md, section 7

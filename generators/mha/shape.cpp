@@ -28,7 +28,7 @@ constexpr auto memory_lengths = std::to_array<Index>({16, 32, 64, 77});
 // Elements that one tensor of a problem may have: 2^27 bytes of f64 with gaps.
 constexpr Index most_elements = Index{1} << 23;
 
-// What is shared out: the width of a token, that of a head, heads, tokens, samples.
+// The dimensions that share the work: the width of a token, that of a head, heads, tokens, samples.
 enum : std::size_t { width, head, heads, tokens, samples, part_count };
 constexpr std::array<Index, part_count> shares{4, 3, 2, 5, 1};
 constexpr std::array<std::string_view, part_count> names{"e", "head_dim", "heads", "m", "b"};
@@ -83,8 +83,8 @@ class Shape {
     set_tokens(of(tokens, caps[tokens]), caps[tokens]);
   }
 
-  // Draws heads of a model, as many as the work leaves, the width that they fill, and tokens; a long sequence mostly has a short memory.
-  // False if the domain has no heads of the model drawn.
+  // Draws heads of a model, as many as the work leaves, the width that they fill, and tokens; a long sequence mostly
+  // has a short memory. False if the domain has no heads of the model drawn.
   bool draw_model() {
     const std::span<const ModelHeads> models = model_heads();
     const bool is_long = source_.chance(2, 7), longest = is_long && source_.chance(1, 8);
