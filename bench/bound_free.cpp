@@ -1,9 +1,11 @@
-// What attest's problems cost without any bound: draw, run the explicit kernel in float32 and in float64, compare once.
+// Measures the cost of attest's problems without any bound: draw, run the explicit kernel in float32 and in float64,
+// compare once.
 //
 //   bound_free CASES [LEAST_W MOST_W]    the first CASES problems of seed 1 with W in [LEAST_W, MOST_W)
 //
-// Prints one JSON object: problems, seconds (of processor time), mean_w (multiply-adds a problem) and how many left the tolerance. The problems
-// are those of `attest check builtin:explicit --policy f32 --seed 1 --cases CASES`, with --assume if a range of W is given.
+// Prints one JSON object: problems, seconds (of processor time), mean_w (multiply-adds a problem) and how many left the
+// tolerance. The problems are those of `attest check builtin:explicit --policy f32 --seed 1 --cases CASES`, with
+// --assume if a range of W is given.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

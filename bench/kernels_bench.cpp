@@ -1,5 +1,6 @@
-// Rates of the built-in kernels: every kernel of the list on problems from one multiply-add to a long row, on one thread.
-// Names after the options, KERNEL/POLICY/PROBLEM, run those alone: 'explicit/f32/hq=8 hkv=8 lq=128 lk=128 d=64 dv=64 threads=2'.
+// Rates of the built-in kernels: every kernel of the list on problems from one multiply-add to a long row, on one
+// thread. Names after the options, KERNEL/POLICY/PROBLEM, run those alone: 'explicit/f32/hq=8 hkv=8 lq=128 lk=128 d=64
+// dv=64 threads=2'.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -28,7 +29,8 @@ constexpr const char* shapes[] = {
     "b=1 hq=4 hkv=4 lq=256 lk=512 d=64 dv=64", "b=1 hq=1 hkv=1 lq=1 lk=65536 d=64 dv=64",
 };
 
-// A copy of a large tensor in large pages, as NumPy has its arrays: else the same call waits half as long again for memory.
+// A copy of a large tensor in large pages, in which NumPy keeps its arrays: otherwise the same call waits half as long
+// again for memory.
 class InLargePages {
  public:
   explicit InLargePages(attest_tensor& tensor) {

@@ -1,6 +1,5 @@
-// Measures what a verdict costs beside the plainest float64 LayerNorm (plain_layer_norm.hpp), both on one thread: `ratio` of
-// processor times,
-// the figure to hold is 4. `whole_ratio` is that of the whole formulas for every element.
+// Measures the cost of a verdict beside the plainest float64 LayerNorm (plain_layer_norm.hpp), both on one thread:
+// `ratio` of processor times, the figure to hold is 4. `whole_ratio` is that of the whole formulas for every element.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -37,8 +36,8 @@ void judge(benchmark::State& state, const std::string& text, const std::string& 
   state.counters["whole_ratio"] = seconds[2] / seconds[0];
 }
 
-// Of problems as campaigns draw them, all in contiguous memory: `ratio` of those of 256 elements or more in rows of 16 or more,
-// together; `short_ratio` of the others, `all_ratio` of all.
+// Judges problems as campaigns draw them, all in contiguous memory: `ratio` is that of problems of 256 elements or more
+// in rows of 16 or more, together; `short_ratio` of the others, `all_ratio` of all.
 void judge_stream(benchmark::State& state, const std::string& policy) {
   const auto& kernel = *kernels::layer_norm::find_kernel(kernels::layer_norm::builtin_kernels(), "fused");
   const layer_norm::Contract contract = kernel.contract(layer_norm::policy_from_text(policy));

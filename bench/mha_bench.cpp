@@ -1,6 +1,6 @@
-// What a verdict on an attention block costs beside the plainest float64 block (projections, attention and
-// projection by Eigen), both
-// on one thread. `ratio` is the verdict's processor time over that of the plain one; the figure to hold is 4.
+// Measures the cost of a verdict on an attention block beside the plainest float64 block (projections, attention and
+// projection by Eigen), both on one thread. `ratio` is the verdict's processor time over that of the plain one; the
+// figure to hold is 4.
 #include <benchmark/benchmark.h>
 
 #include <Eigen/Core>
@@ -19,7 +19,7 @@ using namespace attest;
 using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Of float32 inputs of the problem's shape.
+// The plainest float64 block, on float32 inputs of the problem's shape.
 class PlainBlock {
  public:
   explicit PlainBlock(const mha::Problem& p) : p_(p) {

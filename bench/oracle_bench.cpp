@@ -1,5 +1,6 @@
-// Measures what a verdict costs beside the plainest float64 attention (plain_attention.hpp), both on one thread. The `ratio` of a verdict is its
-// processor time, less 0.2 us a problem, over that of the plain one; the figure to hold is 3.
+// Measures the cost of a verdict beside the plainest float64 attention (plain_attention.hpp), both on one thread. The
+// `ratio` of a verdict is its processor time, less 0.2 us a problem, over that of the plain one; the figure to hold is
+// 3.
 #include <benchmark/benchmark.h>
 
 #include <string>

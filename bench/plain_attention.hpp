@@ -6,8 +6,8 @@
 
 namespace attest::bench {
 
-// The plainest float64 attention: Eigen products, std::exp, buffers kept between calls. Compiled for the machine that it
-// runs on, as the oracle's inner loops are.
+// The plainest float64 attention: Eigen products, std::exp, buffers kept between calls. Compiled for the machine that
+// it runs on, as the oracle's inner loops are.
 class PlainAttention {
  public:
   explicit PlainAttention(const Problem& problem);

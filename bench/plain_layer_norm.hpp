@@ -6,8 +6,9 @@
 
 namespace attest::bench {
 
-// The plainest float64 computation of what a problem asks, in Eigen: of doubles, or of floats where x has fewer bits, with its
-// residual, sum_out, mean, gamma and beta if it has them. Buffers are kept between calls. Compiled for the machine that it runs on.
+// The plainest float64 computation of a problem's result, in Eigen: of doubles, or of floats where x has fewer bits,
+// with its residual, sum_out, mean, gamma and beta if it has them. Buffers are kept between calls. Compiled for the
+// machine that it runs on.
 class PlainLayerNorm {
  public:
   explicit PlainLayerNorm(const layer_norm::Problem& problem);

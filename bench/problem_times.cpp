@@ -1,11 +1,14 @@
-// What attest's own problems cost, one by one: each is drawn and held against its laws as a campaign holds it.
+// Measures the cost of attest's own problems, one by one: each is drawn and held against its laws as a campaign holds
+// it.
 //
-//   problem_times SUBJECT POLICY CASES LAWS [ASSUMPTION]    the first CASES problems of seed 1; LAWS beside the bound, as --laws
+//   problem_times SUBJECT POLICY CASES LAWS [ASSUMPTION]    the first CASES problems of seed 1; LAWS beside the bound,
+//   as --laws
 //
-// Prints a line of JSON for each: the problem as in reproducers, its multiply-adds w, and processor seconds of the whole (`seconds`, the draw
-// with it) and of its parts. What reading the processor's clock takes, 0.4 us where a whole problem may take 15, is left out. Wall clocks,
-// which other programs disturb, tell the parts alone: their shares are those of the whole.
-// The problems are those of `attest check SUBJECT --policy POLICY --seed 1 --cases CASES --laws LAWS [--assume ASSUMPTION]`.
+// Prints a line of JSON for each: the problem as in reproducers, its multiply-adds w, and processor seconds of the
+// whole (`seconds`, the draw with it) and of its parts. The time of reading the processor's clock, 0.4 us where a whole
+// problem may take 15, is left out. Wall clocks, which other programs disturb, tell the parts alone: their shares are
+// those of the whole. The problems are those of `attest check SUBJECT --policy POLICY --seed 1 --cases CASES --laws
+// LAWS [--assume ASSUMPTION]`.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -27,7 +30,7 @@ namespace {
 
 constexpr std::uint64_t seed = 1;
 
-// What two readings of the clock are apart.
+// Returns the least time between two readings of the clock, in seconds.
 double clock_seconds() {
   double least = 1;
   for (int n = 0; n < 1000; ++n) {

@@ -1,12 +1,13 @@
-// How many trips a campaign makes to a subject in another process, and what they take beside its kernel.
+// Counts the trips of a campaign to a subject in another process, and measures their time beside its kernel.
 //
 //   trip_times SUBJECT CASES LAWS [ASSUMPTION]    the first CASES problems of seed 1; LAWS beside the bound, as --laws
 //
-// The problems are those of `attest check SUBJECT --seed 1 --cases CASES --laws LAWS --jobs 1 [--assume ASSUMPTION]`. What a trip takes
-// beyond the time that the subject tells of its calls (copies, packing, both hand-overs, views) is told as the median of trips of
-// one call and of two: the second of two calls costs no trip, so that what the first costs more is what a trip itself takes (all of
-// it, where no law asks two calls). From that, what could be gained at most if the laws of a problem asked in one trip, or in
-// that of its base call: in percent of this process's own processor time, which is less than a problem takes with its kernels.
+// The problems are those of `attest check SUBJECT --seed 1 --cases CASES --laws LAWS --jobs 1 [--assume ASSUMPTION]`.
+// The time of a trip beyond the time that the subject reports for its calls (copies, packing, both hand-overs, views)
+// is given as the median of trips of one call and of two. The second of two calls costs no trip, so that the extra cost
+// of the first is that of a trip itself (all of it, where no law asks two calls). From that follows the most that could
+// be gained if the laws of a problem asked in one trip, or in that of its base call: in percent of this process's own
+// processor time, which is less than a problem takes with its kernels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,7 +67,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Of trips of so many calls whose kernels are among the quicker half, so that neither copies nor naps tell; nothing if there are none.
+// Returns the median time of trips of so many calls whose kernels are among the quicker half, so that neither copies
+// nor naps disturb it; nothing if there are none.
 std::optional<double> beside_kernels(const std::vector<Trip>& trips, std::size_t calls) {
   const auto kernel = [](const Trip& trip) { return trip.kernels / static_cast<double>(trip.calls); };
   std::vector<double> kernels, beside;

@@ -1,4 +1,4 @@
-// What a call through a worker costs: by the pipe and by the mailbox, beside the bare call.
+// Measures the cost of a call through a worker: by the pipe and by the mailbox, beside the bare call.
 #include <fmt/format.h>
 
 #include <algorithm>

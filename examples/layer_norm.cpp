@@ -1,4 +1,5 @@
-// A C++ plug-in for attest with two subjects: a plain LayerNorm and RMSNorm, and the same with a defect for attest to find.
+// A C++ plug-in for attest with two subjects: a plain LayerNorm and RMSNorm, and the same with a defect for attest to
+// find.
 //
 //   c++ -std=c++17 -O2 -fPIC -shared -I include examples/layer_norm.cpp -o layer_norm.so
 //   attest check ./layer_norm.so:plain            # holds

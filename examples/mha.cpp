@@ -1,5 +1,5 @@
-// A C++ plug-in for attest with two subjects: a plain attention block that gives its stages, and the same with a defect for attest to
-// find.
+// A C++ plug-in for attest with two subjects: a plain attention block that returns its stages, and the same with a
+// defect for attest to find.
 //
 //   c++ -std=c++17 -O2 -fPIC -shared -I include examples/mha.cpp -o mha.so
 //   attest check ./mha.so:plain           # holds

@@ -1,4 +1,4 @@
-// What a plug-in or a worker says of itself; what it says is then used to draw a problem.
+// Fuzzes the description that a plug-in or a worker gives of itself, which is then used to draw a problem.
 #include "subjects/describe.hpp"
 
 #include <nlohmann/json.hpp>

@@ -9,7 +9,7 @@ using namespace attest;
 
 namespace {
 
-volatile double seen;  // what is read must not be left out
+volatile double seen;  // keeps the compiler from leaving out the reads
 
 // Reads both ends of what an array claims to hold.
 void check(const NamedArray& array) {

@@ -7,8 +7,8 @@
 
 #include "core/error.hpp"
 
-// What every fuzz target is made of. A target reads any bytes and either accepts them or throws attest::Error; whatever else
-// leaves it is a finding, and ends the process under libFuzzer.
+// The parts of every fuzz target. A target reads any bytes and either accepts them or throws attest::Error; any other
+// exception that leaves it is a finding, and ends the process under libFuzzer.
 namespace attest::fuzz {
 
 struct Finding : std::logic_error {

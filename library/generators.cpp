@@ -1,4 +1,5 @@
-// What attest/generators.hpp declares. Nothing of the house leaves this file: its types, and its errors, are hidden behind those of the header.
+// Defines attest/generators.hpp. None of attest's own types and errors leaves this file: they are hidden behind those
+// of the header.
 #include "attest/generators.hpp"
 
 #include <new>
@@ -69,7 +70,7 @@ std::shared_ptr<const Domain::State> state_of(const std::string& describe, const
   if (assumption) state->assumed = assumption->about(supports.forms());
   state->limits.supports = supports;
   state->limits.dtypes = state->drawn->dtypes();
-  const Domain::State* const own = state.get();  // which holds the function
+  const Domain::State* const own = state.get();  // it holds the function
   state->limits.admissible = [own](const ops::Problem& problem) {
     return own->drawn->accepts(problem) && (!own->assumed || own->assumed->holds(problem));
   };

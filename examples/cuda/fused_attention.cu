@@ -12,13 +12,13 @@ namespace {
 
 constexpr int lanes = 32, warps = 4;
 constexpr int tile = 32;                           // keys, one for each lane
-constexpr int rows_per_warp = 4, block_rows = 16;  // of attend()
+constexpr int rows_per_warp = 4, block_rows = 16;  // rows of attend()
 constexpr int wmma_rows = 16;                      // rows of a warp of attend_tf32()
 constexpr int64_t longest_grid_y = 65535;
 constexpr int64_t most_splits = 16, shortest_split = 64, most_split_queries = 64;
 constexpr unsigned all_lanes = 0xFFFFFFFF;
 
-// What the host decides of a problem.
+// The host's decisions for a problem.
 struct Plan {
   int64_t row_tiles, splits, per_split;  // per_split: keys, a multiple of `tile`
   bool q_vectors, k_vectors, v_vectors;  // rows may be loaded 16 bytes at a time
@@ -139,7 +139,8 @@ __device__ void store_lse(const Problem& p, int64_t b, int64_t h, int64_t i, flo
 
 __host__ __device__ int64_t partial_floats(const Problem& p) { return p.value_width + 2; }
 
-// A block has 16 rows of one head, each warp four of them; one batch index after the other. `columns`: of v, for each lane.
+// Attends with blocks of 16 rows of one head, each warp four of them; one batch index after the other. `columns`:
+// columns of v for each lane.
 template <class T, int columns>
 __global__ void __launch_bounds__(warps* lanes) attend(const Problem p, const Plan plan) {
   extern __shared__ float shared[];
@@ -211,7 +212,7 @@ __global__ void __launch_bounds__(warps* lanes) attend(const Problem p, const Pl
         for (int c = 0; c < columns; ++c)
           if (c * lanes + lane < value_width) store<T>(p, b, h, i, c * lanes + lane, value[r][c], row[r].sum);
         if (lane == 0) store_lse(p, b, h, i, row[r].top, row[r].sum);
-      } else {  // of a split that has no key, too
+      } else {  // also for a split that has no key
         float* const mine =
             plan.partial + (((b * p.heads + h) * p.queries + i) * plan.splits + split) * partial_floats(p);
         if (lane == 0) {
@@ -249,9 +250,10 @@ __global__ void merge(const Problem p, const Plan plan) {
   }
 }
 
-// Shared memory of attend_tf32(): rows of q, k and v, weights, and the values so far, which fragments cannot rescale by row.
+// Shared memory of attend_tf32(): rows of q, k and v, weights, and the values so far, which fragments cannot rescale by
+// row.
 struct Tf32Layout {
-  int width, value_width, qk_pitch, v_pitch;  // padded to what a fragment takes
+  int width, value_width, qk_pitch, v_pitch;  // padded to the size of a fragment
   __host__ __device__ explicit Tf32Layout(const Problem& p)
       : width(static_cast<int>((p.width + 7) / 8 * 8)),
         value_width(static_cast<int>((p.value_width + 15) / 16 * 16)),
@@ -287,7 +289,7 @@ __global__ void __launch_bounds__(warps* lanes) attend_tf32(const Problem p, con
   const int width = static_cast<int>(p.width), value_width = static_cast<int>(p.value_width);
   const auto to_tf32 = [](float x) { return wmma::__float_to_tf32(x); };
 
-  for (int n = threadIdx.x; n < layout.weights(); n += blockDim.x) shared[n] = 0;  // what pads a row stays 0
+  for (int n = threadIdx.x; n < layout.weights(); n += blockDim.x) shared[n] = 0;  // the padding of a row stays 0
   for (int64_t b = blockIdx.y; b < p.batch; b += gridDim.y) {
     __syncthreads();
     load_rows(at<float>(p.q, b, h, first_row), p.q.strides[2], p.q.strides[3], warps * wmma_rows, rows, width,

@@ -1,7 +1,7 @@
 // Fused scaled-dot-product attention for CUDA, a library of its own: it knows nothing of attest.
 //
-// f16, bf16 and f32, accumulated in f32 by fused multiply-adds, or (f32) on tensor cores in TF32. Any strides, counted in
-// elements; keys in tiles with an online softmax; few queries over many keys are split over blocks, and merged.
+// f16, bf16 and f32, accumulated in f32 by fused multiply-adds, or (f32) on tensor cores in TF32. Any strides, counted
+// in elements; keys in tiles with an online softmax; few queries over many keys are split over blocks, and merged.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -19,7 +19,7 @@ struct Tensor {
 };
 
 struct Problem {
-  Type type;  // of q, k, v and out
+  Type type;  // type of q, k, v and out
   int64_t batch, heads, kv_heads, queries, keys, width, value_width;
   Tensor q, k, v, out;
   Tensor bias, keep;  // [batch, heads, queries, keys]: added to the scores; bytes, 0 = masked

@@ -46,10 +46,10 @@ void attention(const attest::Attention& call, cudaStream_t stream) {
   attest::cuda::check(fused::attention(problem, room, stream), "fused::attention");
 }
 
-// Policies: arithmetic in f32 on what is stored, weights included, so that nothing but the result is rounded to 16 bits.
-// exp_ulp: the CUDA C++ Programming Guide's appendix on mathematical functions puts expf at 1 ulp (2 in older editions) and
-// tanhf at 2 from the correctly rounded result, by "extensive but not exhaustive tests". Division is correctly rounded
-// (-prec-div=true, nvcc's default), and nothing is flushed to zero (-ftz=false).
+// Policies: arithmetic in f32 on what is stored, weights included, so that nothing but the result is rounded to 16
+// bits. exp_ulp: the CUDA C++ Programming Guide's appendix on mathematical functions puts expf at 1 ulp (2 in older
+// editions) and tanhf at 2 from the correctly rounded result, by "extensive but not exhaustive tests". Division is
+// correctly rounded (-prec-div=true, nvcc's default), and nothing is flushed to zero (-ftz=false).
 // `far`: also asked with samples, heads or rows 2^32 elements apart, where a tensor takes some 16 GiB of the device.
 std::string by_multiply_adds(bool far) {
   return std::string(R"({"ops": ["attention"], "device": "cuda:0", "dtypes": ["f32", "f16", "bf16"],
@@ -63,8 +63,8 @@ std::string by_multiply_adds(bool far) {
       "normalise": ["after"], "sum_of": ["unrounded"], "splits_max": 16, "lse_merge": "flat"}})";
 }
 
-// Tensor cores: operands in TF32. Their sums are cut, not rounded to nearest: from Ampere on, the first that has TF32, as this
-// says or finer. PTX leaves open what becomes of subnormal numbers and of NaN.
+// Tensor cores: operands in TF32. Their sums are cut, not rounded to nearest: from Ampere on, the first that has TF32,
+// as this says or finer. PTX leaves open what becomes of subnormal numbers and of NaN.
 constexpr const char* on_tensor_cores = R"({"ops": ["attention"], "device": "cuda:0", "dtypes": ["f32"],
   "supports": {"bias_dtypes": ["same"], "dims": {"d": [1, 128, 1], "dv": [1, 128, 1]}},
   "contract": {

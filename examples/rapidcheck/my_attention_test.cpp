@@ -1,5 +1,5 @@
-// A property that needs no reference: a score is q.k times the scale, so that queries twice as large under half the scale give the same
-// result. Doubling and halving are exact, unless a number leaves the range: to the bit.
+// A property that needs no reference: a score is q.k times the scale, so that queries twice as large under half the
+// scale give the same result. Doubling and halving are exact, unless a number leaves the range: to the bit.
 #include <attest/attest.hpp>
 #include <attest/rapidcheck.hpp>
 
@@ -26,7 +26,8 @@ std::vector<float> result(const attest::Attention& call, const float* q, double 
 
 int main(int count, char** words) {
   const bool forgets_scale = count > 1 && std::string(words[1]) == "forgets-scale";
-  // What the kernel takes, as describe of docs/plugin.md says it; and numbers in the middle of their range.
+  // The problems that the kernel takes, as describe of docs/plugin.md says it; and numbers in the middle of their
+  // range.
   const attest::generators::Domain domain(R"({"ops":["attention"], "dtypes":["f32"],
       "supports":{"align":["top_left"], "gqa":false, "bias":false, "keep":false, "kv_lengths":false, "window":false,
                   "softcap":false, "lse":false, "strides":"contiguous", "dims":{"dv":"=d"}}})",

@@ -1,4 +1,5 @@
-// A C++ callable as a subject of attest: C++17, this header and plugin.h, nothing to link. docs/cpp.md walks through it.
+// A C++ callable as a subject of attest: C++17, this header and plugin.h, nothing to link. docs/cpp.md walks through
+// it.
 //
 //   #include <attest/attest.hpp>
 //
@@ -9,8 +10,8 @@
 //   }
 //
 // Compiled into a shared object this is a plug-in. A callable that returns has done the call; one that throws
-// attest::Unsupported skips it; any other exception is an error, a finding; attest::Lost is one that ends the process as well.
-// Nothing thrown leaves the plug-in.
+// attest::Unsupported skips it; any other exception is an error, a finding; attest::Lost is one that ends the process
+// as well. Nothing thrown leaves the plug-in.
 #ifndef ATTEST_ATTEST_HPP
 #define ATTEST_ATTEST_HPP
 
@@ -37,14 +38,14 @@ class Unsupported : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Thrown by a callable: an error after which this process can make no further call, such as a GPU's context that is lost.
+// The exception of a callable after which this process can make no further call, such as a GPU's context that is lost.
 class Lost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// IEEE binary16 and bfloat16 as 16 bits. From a number: to nearest, ties to even, once (an integer counts as a double). To
-// float: exact.
+// IEEE binary16 and bfloat16 as 16 bits. Conversion from a number rounds to nearest, ties to even, once (an integer
+// counts as a double). Conversion to float is exact.
 struct f16 {
   std::uint16_t bits;
   f16() = default;
@@ -60,8 +61,8 @@ struct bf16 {
   operator float() const { return attest_bf16_load(bits); }
 };
 
-// Element<T>::code: which elements of a call a T may stand for (the code of plugin.h; the width is T's own). For another
-// half type: template <> struct attest::Element<my_half> { static constexpr int code = ATTEST_FLOAT; };
+// Element<T>::code: the elements of a call that a T may stand for (the code of plugin.h; the width is T's own). For
+// another half type: template <> struct attest::Element<my_half> { static constexpr int code = ATTEST_FLOAT; };
 template <class T>
 struct Element {
   static_assert(std::is_arithmetic_v<T>, "specialise attest::Element for this type");
@@ -216,7 +217,7 @@ class Attention {
 
   // The key/value head that query head h reads.
   std::int64_t kv_head(std::int64_t h) const { return h / (heads() / kv_heads()); }
-  // How many keys sample b has.
+  // Returns the number of keys of sample b.
   std::int64_t keys_of(std::int64_t b) const { return kv_lengths ? kv_lengths.as<const std::int32_t>()(b) : keys(); }
   // Whether key j takes part in row i: lengths, keep, causality and windows together.
   bool takes_part(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
@@ -263,7 +264,7 @@ class LayerNorm {
   std::int64_t hidden() const { return x.size(1); }
   const attest_layer_norm& raw() const { return *raw_; }
 
-  // As Attention has it, of the type of x, residual, out and sum_out.
+  // Visits the type of x, residual, out and sum_out, as Attention::visit_dtype() does.
   template <class F>
   void visit_dtype(F&& f) const {
     visit_dtype_of(x, std::forward<F>(f));
@@ -324,14 +325,14 @@ class Mha {
   bool scale_is_default() const { return (raw_->flags & ATTEST_SCALE_IS_DEFAULT) != 0; }
   const attest_mha& raw() const { return *raw_; }
 
-  // As Attention has them.
+  // These are Attention's functions of the same names.
   std::int64_t kv_head(std::int64_t h) const { return h / (heads / kv_heads); }
   std::int64_t keys_of(std::int64_t b) const { return kv_lengths ? kv_lengths.as<const std::int32_t>()(b) : keys(); }
   bool takes_part(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     const std::int64_t length = keys_of(b), diagonal = bottom_right ? i + length - queries() : i;
     return j < length && (!causal || j <= diagonal) && (!keep || keep.as<const bool>()(b, h, i, j));
   }
-  // Of the type of every floating-point tensor but the stages.
+  // Visits the type of every floating-point tensor but the stages.
   template <class F>
   void visit_dtype(F&& f) const {
     visit_dtype_of(x, std::forward<F>(f));
@@ -341,8 +342,8 @@ class Mha {
   const attest_mha* raw_;
 };
 
-// One kernel under test. `describe` is the JSON of docs/plugin.md: what the kernel offers and promises. Of the operations that it
-// offers, the callable must be set.
+// One kernel under test. `describe` is the JSON of docs/plugin.md: the offers and promises of the kernel. The callable
+// of each operation that it offers must be set.
 struct Subject {
   std::string name, describe;
   std::function<void(const Attention&)> attention;
@@ -405,7 +406,7 @@ class Plugin {
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
 
-  // What attest_plugin() returns.
+  // Returns the result of attest_plugin().
   const attest_subject* table(std::uint32_t abi, std::size_t* count) const noexcept {
     if (abi != ATTEST_ABI) return nullptr;
     *count = table_.size();

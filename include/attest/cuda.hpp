@@ -1,4 +1,5 @@
-// A kernel on a GPU as a subject of attest: C++17, the CUDA runtime, nothing else to link. docs/cuda.md walks through it.
+// A kernel on a GPU as a subject of attest: C++17, the CUDA runtime, nothing else to link. docs/cuda.md walks through
+// it.
 //
 //   #include <attest/cuda.hpp>
 //
@@ -8,8 +9,8 @@
 //     return plugin.table(abi, count);
 //   }
 //
-// The tensors of a call go over in one copy and come back in one, with what lies between and around them: strides, addresses
-// modulo 256, poison and guards are those of the call. With ATTEST_HIP defined, the same on HIP's runtime.
+// The tensors of a call go over in one copy and come back in one, with the memory between and around them: strides,
+// addresses modulo 256, poison and guards are those of the call. With ATTEST_HIP defined, the same on HIP's runtime.
 #ifndef ATTEST_CUDA_HPP
 #define ATTEST_CUDA_HPP
 
@@ -52,8 +53,8 @@ class OutOfOrder : public std::runtime_error {
       : std::runtime_error("the caller's stream does not wait for the result: it changed when that stream was done") {}
 };
 
-// Whether this process can go on using the device. After an illegal address, a misaligned one, a device assert and the like
-// "any further CUDA work will return the same error" (driver_types.h).
+// Whether this process can go on using the device. After an illegal address, a misaligned one, a device assert and the
+// like "any further CUDA work will return the same error" (driver_types.h).
 inline bool usable() {
   const Status synchronised = ATTEST_GPU(DeviceSynchronize)();
   return synchronised == success && ATTEST_GPU(GetLastError)() == success;
@@ -120,8 +121,8 @@ class Kept {
 using DeviceMemory = Kept<false>;
 using HostMemory = Kept<true>;
 
-// Bytes before and after what the strides of a tensor span that belong to it (docs/plugin.md): 256, and a row of up to 65,536
-// elements, whichever is more.
+// Bytes before and after what the strides of a tensor span that belong to it (docs/plugin.md): 256, and a row of up to
+// 65,536 elements, whichever is more.
 inline std::size_t guard_bytes(const attest_tensor& tensor) {
   const std::int64_t last = tensor.ndim - 1;
   const std::int64_t row = tensor.shape[last] * std::max<std::int64_t>(tensor.strides[last], 1);
@@ -142,11 +143,11 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Calls `kernel` with the call's tensors on the device, and brings everything back. kernel(call, stream) works on that
-  // stream, which waits for no other; kernel(call) on the default stream. Elements of the tensors it gets may be read and
-  // written on the device alone; shapes, strides and options may be read here.
-  // Throws OutOfOrder; std::runtime_error for an error of the device that belongs to this call, Lost if that ends the device;
-  // Unsupported if the device has no room; and what `kernel` throws.
+  // Calls `kernel` with the call's tensors on the device, and brings everything back. kernel(call, stream) works on
+  // that stream, which waits for no other; kernel(call) on the default stream. Elements of the tensors it gets may be
+  // read and written on the device alone; shapes, strides and options may be read here. Throws OutOfOrder;
+  // std::runtime_error for an error of the device that belongs to this call, Lost if that ends the device; Unsupported
+  // if the device has no room; and the exceptions of `kernel`.
   template <class Kernel>
   void on_device(const Attention& call, Kernel&& kernel) {
     start();
@@ -172,7 +173,7 @@ class Device {
     bring_back(stream);
   }
 
-  // Of the last call, from its first work on the stream to its last, by the device's clock.
+  // Returns the time of the last call, from its first work on the stream to its last, by the device's clock.
   std::int64_t elapsed_ns() const { return elapsed_ns_; }
   // Bytes that are kept from call to call.
   std::size_t kept_on_device() const { return device_.size(); }
@@ -181,7 +182,7 @@ class Device {
  private:
   static constexpr std::size_t phase = 256;                       // addresses are kept modulo it
   static constexpr std::size_t far_bytes = std::size_t{1} << 27;  // parts so far apart are moved one by one
-  static constexpr std::size_t most_kept = std::size_t{1} << 30;  // of such a call nothing is kept
+  static constexpr std::size_t most_kept = std::size_t{1} << 30;  // nothing is kept of a larger call
   using Field = attest_tensor attest_attention::*;
   static constexpr Field fields[] = {&attest_attention::q,      &attest_attention::k,    &attest_attention::v,
                                      &attest_attention::bias,   &attest_attention::keep, &attest_attention::kv_lengths,
@@ -193,7 +194,8 @@ class Device {
     char* here;
     std::size_t staged, size;
   };
-  // Neighbours in the host's buffer that are neighbours on the device. All tensors are in one, unless parts lie far apart.
+  // Neighbours in the host's buffer that are neighbours on the device. All tensors are in one, unless parts lie far
+  // apart.
   struct Transfer {
     std::size_t staged, there, size;
   };
@@ -286,7 +288,8 @@ class Device {
             cannot_send);
   }
 
-  // What the caller's stream sees, and, once all streams are done, what there is: the same, if the one waits for them.
+  // Brings back the tensors as the caller's stream sees them, and again once all streams are done. Both are the same,
+  // if the stream waits for the others.
   void bring_back(Stream stream) {
     for (char* page : pages_) {
       for (const Transfer& each : transfers_)
@@ -318,7 +321,7 @@ class Device {
   int ordinal_;
   DeviceMemory device_;
   HostMemory host_;
-  char* pages_[2] = {};  // of host_: what is sent and what the stream sees; what there is in the end
+  char* pages_[2] = {};  // in host_: the page sent, which takes the stream's view; the page of the final state
   std::size_t staged_ = 0, spanned_ = 0;
   std::vector<Piece> pieces_;
   std::vector<Transfer> transfers_;

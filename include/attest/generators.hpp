@@ -1,13 +1,14 @@
 // The random problems of attest for property tests of one's own: C++17, this header and plugin.h, and the library
-// attest::generators of find_package(attest). docs/cpp.md walks through it; attest/rapidcheck.hpp makes RapidCheck generators of it.
+// attest::generators of find_package(attest). docs/cpp.md walks through it; attest/rapidcheck.hpp makes RapidCheck
+// generators of it.
 //
-//   const attest::generators::Domain domain(R"({"ops":["attention"], "dtypes":["f32"], "supports":{"softcap":false}})");
-//   const auto problem = attest::generators::draw(domain, 1, 0);
+//   const attest::generators::Domain domain(R"({"ops":["attention"], "dtypes":["f32"],
+//   "supports":{"softcap":false}})"); const auto problem = attest::generators::draw(domain, 1, 0);
 //   attest::generators::Call made(problem);
 //   my_attention(attest::Attention(made.attention()));   // a view of attest/attest.hpp
 //
-// A problem is one line of text; its tensors are derived from that line, the same bits on every machine. Whether a result is right
-// is for the caller's own property to say, or for `attest check PLUGIN --problem LINE`.
+// A problem is one line of text; its tensors are derived from that line, the same bits on every machine. Whether a
+// result is right is for the caller's own property to say, or for `attest check PLUGIN --problem LINE`.
 #ifndef ATTEST_GENERATORS_HPP
 #define ATTEST_GENERATORS_HPP
 
@@ -30,11 +31,12 @@ namespace attest {
 namespace generators {
 inline namespace abi1 {
 
-// Which problems there are: what a kernel takes. Copies share what they hold, and may be used by several threads.
+// The problems that a kernel takes. Copies share their state, and may be used by several threads.
 class ATTEST_EXPORT Domain {
  public:
-  // `describe`: JSON as a subject's (docs/plugin.md), of which `ops` (its first one), `dtypes` and `supports` count. `assume`: a predicate
-  // over the fields of a problem that narrows it, as in "lq<=lk && causal"; empty: none. Throws std::invalid_argument, naming what is wrong.
+  // `describe`: JSON as a subject's (docs/plugin.md), of which `ops` (its first one), `dtypes` and `supports` count.
+  // `assume`: a predicate over the fields of a problem that narrows it, as in "lq<=lk && causal"; empty: none. Throws
+  // std::invalid_argument, naming the fault.
   explicit Domain(const std::string& describe, const std::string& assume = {});
 
   struct State;
@@ -47,12 +49,13 @@ class ATTEST_EXPORT Domain {
 // One problem of a domain.
 class ATTEST_EXPORT Problem {
  public:
-  // From its line; it need not lie in the domain. Throws std::invalid_argument naming the key, its value and what is allowed.
+  // Reads a problem from its line; it need not lie in the domain. Throws std::invalid_argument naming the key, its
+  // value and what is allowed.
   Problem(const Domain& domain, const std::string& text);
 
   // "op=attention b=1 hq=2 ... seed=7", as `attest check SUBJECT --problem LINE` takes it.
   const std::string& text() const;
-  // Those that are simpler in one respect and lie in the domain, the simplest first within each field.
+  // Returns the problems that are simpler in one respect and lie in the domain, the simplest first within each field.
   std::vector<Problem> simpler() const;
 
   friend bool operator==(const Problem& a, const Problem& b) { return a.text() == b.text(); }
@@ -67,8 +70,9 @@ class ATTEST_EXPORT Problem {
   std::shared_ptr<const State> state_;
 };
 
-// Problem number `number` of the stream `seed`: what `attest fuzz --seed` draws of a subject that describes itself so. Depends on nothing
-// else. Throws std::invalid_argument where no problem drawn satisfies the assumption.
+// Returns problem number `number` of the stream `seed`: the one that `attest fuzz --seed` draws for a subject that
+// describes itself so. Depends on nothing else. Throws std::invalid_argument where no problem drawn satisfies the
+// assumption.
 ATTEST_EXPORT Problem draw(const Domain& domain, std::uint64_t seed, std::uint64_t number);
 
 // The tensors of a problem, and its outputs, which hold NaN (integers: a pattern) until they are written.
@@ -80,8 +84,8 @@ class ATTEST_EXPORT Call {
   Call(Call&& other) noexcept;
   Call& operator=(Call&& other) noexcept;
 
-  // The call as a plug-in gets it; for the views of attest/attest.hpp. Lives as long as this. Throws std::logic_error where it is of
-  // another operation.
+  // The call as a plug-in gets it; for the views of attest/attest.hpp. Lives as long as this. Throws std::logic_error
+  // where it is of another operation.
   const attest_attention& attention() const;
   const attest_layer_norm& layer_norm() const;
   const attest_mha& mha() const;

@@ -1,4 +1,5 @@
-// Problems of attest as RapidCheck generators: C++17, attest/generators.hpp and rapidcheck. docs/cpp.md walks through it.
+// Problems of attest as RapidCheck generators: C++17, attest/generators.hpp and rapidcheck. docs/cpp.md walks through
+// it.
 //
 //   rc::check("mine agrees with a plain loop", [] {
 //     static const attest::generators::Domain domain(R"({"ops":["attention"], "dtypes":["f32"]})");
@@ -21,8 +22,8 @@ namespace attest {
 namespace generators {
 inline namespace abi1 {
 
-// Any problem of a domain, by RapidCheck's random numbers; its size counts for nothing, since most problems are small anyway. A
-// counterexample is shrunk by Problem::simpler() and printed as its line.
+// Generates any problem of a domain, by RapidCheck's random numbers; its size counts for nothing, since most problems
+// are small anyway. A counterexample is shrunk by Problem::simpler() and printed as its line.
 inline rc::Gen<Problem> problems(const Domain& domain) {
   return [domain](const rc::Random& random, int /*size*/) {
     rc::Random stream = random;
