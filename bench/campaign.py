@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a problem costs attest, as a ratio to a Hypothesis + NumPy loop, on the same problems.
+"""Measures the cost of a problem in attest, as a ratio to a Hypothesis + NumPy loop, on the same problems.
 
 For size classes, and for shapes as people's kernels have them: `problem_times` draws attest's problems and holds each
 against the policy bound (what `attest check builtin:explicit --policy P --laws 0` does), and bench/hypothesis_peer.py does
@@ -36,7 +36,7 @@ SETS = [("1e3", (8, 11), 4000, ""), ("2e4", (13, 16), 2000, ""), ("1e5", (16, 18
         ("kernels", (20, 22), 200, KERNEL_LIKE)]
 PARTS = ("draw", "values", "subject", "oracle", "laws")
 THREADS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-# What cli/main.cpp says to malloc, for problem_times.
+# The settings of malloc in cli/main.cpp, for problem_times.
 MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 26), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
 
 
@@ -58,7 +58,7 @@ def timed_problems(programs, policy, cases, assume, laws=0, subject="builtin:exp
 
 
 def least(rounds):
-    """Of each problem the round that took least."""
+    """Returns the round of least time for each problem."""
     return [min(of_one, key=lambda line: line["seconds"]) for of_one in zip(*rounds)]
 
 

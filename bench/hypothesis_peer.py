@@ -25,7 +25,7 @@ EDGES = sorted({1, 2, 3, 5, 7, 11, 13, 17, 31}
                | {t + e for t in TILES for e in (-1, 0, 1)} | {1 << 17, 1 << 20})
 # Hypothesis leans towards small integers and special floats; a choice among 100 it draws evenly.
 PERCENT = st.sampled_from(range(100))
-# Of attest's masks the share of open keys; what is not named here costs as much as a half.
+# The share of open keys in attest's masks; a mask that is not named here costs as much as a half.
 OPEN = {"open": 1.0, "sparse": 0.125, "dense": 0.875}
 EXTENTS = ("b", "hq", "hkv", "lq", "lk", "d", "dv")
 
@@ -106,7 +106,7 @@ def stored(x, dtype):
 
 
 def widened(x):
-    """What is stored, as float32."""
+    """Returns the stored numbers as float32."""
     if x.dtype == np.float16:
         return x.astype(np.float32)
     if x.dtype == np.uint16:

@@ -28,7 +28,7 @@ import attest
 STRONG, HALF, LAYERS = "strongly-typed", "fp16", "layer-precisions"
 NUMPY = {"FLOAT": np.float32, "HALF": np.float16, "BF16": np.uint16, "INT32": np.int32, "INT64": np.int64, "INT8": np.int8, "UINT8": np.uint8, "BOOL": np.bool_}
 PRECISIONS = {"fp32": "FLOAT", "float32": "FLOAT", "fp16": "HALF", "float16": "HALF", "bf16": "BF16", "bfloat16": "BF16"}
-FLAGS = {"HALF": "FP16", "BF16": "BF16"}  # of the builder, without which such layers are not looked for
+FLAGS = {"HALF": "FP16", "BF16": "BF16"}  # the builder's; it looks for such layers only with them
 NO_ACTIVATION = ("INT32", "INT64", "BOOL", "UINT8")
 LENGTHS = (1, 16, 64)
 
@@ -54,7 +54,9 @@ def weakly_typed():
 
 
 def parts(build):
-    """What a build asks for: its kind, (pattern, type) in order, lengths, whether TensorFloat-32 may be used. Raises attest.Unsupported for what is none."""
+    """Returns a build's kind, its (pattern, type) in order, its lengths and whether TensorFloat-32 may be used.
+
+    Raises attest.Unsupported for a text that is no build."""
     words, options = attest.split_build(build)
     kind, layers = words[0], []
     if kind not in (STRONG, HALF, LAYERS) or (kind != LAYERS and len(words) > 1) or (kind == LAYERS and len(words) == 1):
@@ -131,7 +133,7 @@ def parse(network, model, log):
         return
     errors = [parser.get_error(i) for i in range(parser.num_errors)]
     text = " ".join("; ".join(error.desc() for error in errors).split())[:300]
-    # What its page of operators does not have, and what it cannot make of a right file, are two things.
+    # An operator that its page lacks is unsupported. A right file that it cannot read is refused.
     if errors and all("UNSUPPORTED" in str(error.code()) for error in errors):
         raise attest.Unsupported(f"tensorrt: {text}")
     raise attest.Refused(f"tensorrt: {text or log.reason('the file cannot be parsed')}")
@@ -216,7 +218,7 @@ class Engine:
             memory[name] = torch.full((max(size, 1),), 255, dtype=torch.uint8, device="cuda")
         for name, held in memory.items():
             self.context.set_tensor_address(name, held.data_ptr())
-        torch.cuda.synchronize()  # what is filled above is filled on another stream
+        torch.cuda.synchronize()  # another stream does the fills above
         stream = torch.cuda.Stream()
         done = self.context.execute_async_v3(stream.cuda_stream)
         stream.synchronize()

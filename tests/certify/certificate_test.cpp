@@ -166,7 +166,8 @@ TEST(Certificate, LogSumExp) {
   EXPECT_EQ(lse(-infinity), Answer::stands);
 }
 
-// Its own sum may be infinite, and the quotient 0; what lies outside the hull of the values and 0 is wrong nevertheless.
+// The sum of weights may itself be infinite, and the quotient 0; a value outside the hull of the values and 0 is wrong
+// nevertheless.
 TEST(Certificate, TheHullJudgesWhatTheIntervalLeavesOpen) {
   const auto hull = [&](double value) {
     return certificate_of(hundred, "f16-softmax16", value, EmptyRow::zero, Claim::Tensor::out, true, 1000).answer;

@@ -1,5 +1,5 @@
-// Single rows on which a kernel that keeps its contract errs as far, and as much to one side, as random inputs were found to let
-// it: neither level of the oracle blames it, and no certificate stands against it.
+// Single rows on which a kernel that keeps its contract errs as far, and as much to one side, as random inputs were
+// found to let it: neither level of the oracle blames it, and no certificate stands against it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -57,7 +57,8 @@ bool blamed(const char* policy, const char* promises, const Problem& problem, do
   return stands;
 }
 
-// Draws 40,000 rows, of which the score that is furthest off must be further than `least`, relative to it, and yet be right.
+// Draws 40,000 rows, of which the score that is furthest off must be further than `least`, relative to it, and yet be
+// right.
 void expect_conforming(const char* policy, const char* promises, double least,
                        const std::function<Row(std::uint64_t seed)>& draw) {
   const auto off = [](const Row& row) { return std::fabs(row.computed - row.exact) / std::fabs(row.exact); };
@@ -70,8 +71,8 @@ void expect_conforming(const char* policy, const char* promises, double least,
   EXPECT_FALSE(blamed(policy, promises, worst.problem, value)) << to_text(worst.problem);
 }
 
-// q and k each carry a root of the scale, which was rounded, multiplied by a rounded log2 e and rounded again before; so are the
-// inputs, which are finer.
+// q and k each carry a root of the scale, which was rounded, multiplied by a rounded log2 e and rounded again before;
+// so are the inputs, which are finer.
 Row roots_of_the_scale(std::uint64_t seed, Format scaling, Format score) {
   const auto round = [scaling](double x) { return round_to(scaling, x); };
   const auto draw = [seed](std::uint64_t salt) {
@@ -108,8 +109,8 @@ TEST(ConformingCorners, AScoreIsStoredAgainWithABiasOfZero) {
                     });
 }
 
-// A scale below zero has no root to fold: it meets the score, and log2 e with it, to which the biases are brought, rounded there and
-// rounded once more with the score.
+// A scale below zero has no root to fold: it meets the score, and log2 e with it, to which the biases are brought,
+// rounded there and rounded once more with the score.
 TEST(ConformingCorners, BiasesInUnitsOfLog2EUnderAScaleWithoutARoot) {
   const auto off = [](const Row& row) { return std::fabs(row.computed - row.exact); };
   const auto round = [](double x) { return round_to(Format::f16, x); };
@@ -149,7 +150,8 @@ TEST(ConformingCorners, TruncatedSubnormals) {
                     });
 }
 
-// The sum of one pass over two tiles, whose rescaling is 1 % too much, and weights of a second pass that are 1 % too little.
+// The sum of one pass over two tiles, whose rescaling is 1 % too much, and weights of a second pass that are 1 % too
+// little.
 TEST(ConformingCorners, WeightsThatAreComputedAnewShareNoExpWithTheirSum) {
   Problem problem = problem_from_text(
       "op=attention b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 scale=0x1p+0 "
@@ -176,7 +178,8 @@ TEST(ConformingCorners, AScaleThatTheSoftmaxFormatCannotHold) {
   EXPECT_TRUE(blamed("f32", both, at("0x1p+16"), nan));
 }
 
-// The largest numbers of f16 are 65,536 as an operand in bf16, and that is infinite once more in a scale's format of f16.
+// The largest numbers of f16 are 65,536 as an operand in bf16, and that is infinite once more in a scale's format of
+// f16.
 TEST(ConformingCorners, AnOperandOfWiderRangeThanTheScaleThatIsFoldedIn) {
   const auto at = [](const char* q) {
     return problem_from_text(
@@ -217,8 +220,8 @@ TEST(ConformingCorners, ASoftcapOfWiderRangeThanTheScore) {
   EXPECT_TRUE(blamed("f16-scores16", last, at("softcap=0x1p+14 bias=minus_inf seed=2233018724"), nan));
 }
 
-// The first block has the score -2^128 alone, of which 2^(x log2 e - max log2 e) is infinite by the rounding of the maximum. The
-// least subnormal, where it should be 0, brings that sum down: it stays infinite, and the quotient is 0.
+// The first block has the score -2^128 alone, of which 2^(x log2 e - max log2 e) is infinite by the rounding of the
+// maximum. The least subnormal, where it should be 0, brings that sum down: it stays infinite, and the quotient is 0.
 TEST(ConformingCorners, AnInfiniteSumThatIsNotBroughtDown) {
   const Problem problem = problem_from_text(
       "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f64 scale=0x1p+0 values=constant:1 "
@@ -227,7 +230,8 @@ TEST(ConformingCorners, AnInfiniteSumThatIsNotBroughtDown) {
   EXPECT_TRUE(blamed("f64", R"({"exp2":false})", problem, 0));
 }
 
-// Likewise where that sum is finite: the first block's weight is e^60 too large, and 2^-149 as a factor leaves 2^-62 of it.
+// Likewise where that sum is finite: the first block's weight is e^60 too large, and 2^-149 as a factor leaves 2^-62 of
+// it.
 TEST(ConformingCorners, AWrongShiftIsBroughtDownByTheLeastSubnormal) {
   const Problem problem = problem_from_text(
       "b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f32 scale=0x1p+0 values=constant:1 "

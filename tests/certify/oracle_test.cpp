@@ -1,9 +1,10 @@
-// The certificate and the oracle share the page of formulas and no code: over random problems and contracts, ball arithmetic
-// gives the interval that float64 gives, flags included, and the same verdict on values on its edges and off them.
+// The certificate and the oracle share the page of formulas and no code: over random problems and contracts, ball
+// arithmetic gives the interval that float64 gives, flags included, and the same verdict on values on its edges and off
+// them.
 //
-// The oracle adds terms for its own rounding, the certificate makes none. Its interval therefore lies between those of the
-// certificate with these terms left out and counted twice; and on a value between the two the verdicts may differ, one way:
-// the oracle accepts what the certificate proves wrong. Such values are counted.
+// The oracle adds terms for its own rounding, the certificate makes none. Its interval therefore lies between those of
+// the certificate with these terms left out and counted twice; and on a value between the two the verdicts may differ,
+// one way: the oracle accepts what the certificate proves wrong. Such values are counted.
 //
 // ATTEST_CERTIFY_PROBLEMS (1000) and ATTEST_CERTIFY_SEED (1) choose the problems.
 #include <fmt/format.h>
@@ -55,7 +56,8 @@ struct Pair {
   std::string where;
 };
 
-// Whether a bias, a sum over a row of q or k, or one of their products scaled by 2^x's factor, comes near the largest double.
+// Whether a bias, a sum over a row of q or k, or one of their products scaled by 2^x's factor, comes near the largest
+// double.
 bool nearly_overflows(const Inputs& inputs, Index b, Index h, Index i) {
   const Index kv = h / (inputs.q.shape()[1] / inputs.k.shape()[1]);
   double q_sum = 0;
@@ -155,8 +157,8 @@ void compare(const Pair& pair, std::uint64_t key, Totals& totals, Complaints& co
   for (const double value : {nan, infinity, -infinity}) compare_verdicts(pair, value, totals, complaints);
 }
 
-// One row of a problem: some of its elements of out, each with its hull, and its log-sum-exp. The certificate may be given
-// another contract, which it must then be seen to disagree with.
+// One row of a problem: some of its elements of out, each with its hull, and its log-sum-exp. The certificate may be
+// given another contract, which it must then be seen to disagree with.
 void compare_row(const Contract& contract, const Contract& other, const Problem& problem, std::uint64_t key,
                  Totals& totals, Complaints& complaints) {
   const Inputs inputs = materialise(problem);

@@ -1,4 +1,4 @@
-// What the columns of the field table must agree on.
+// The columns of the field table must agree with each other.
 #include "core/field.hpp"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(Field, OriginsAreFieldsOfTheirOwn) {
   EXPECT_EQ(extents, origins);
 }
 
-// What a subject does not offer keeps a field at the value that a problem has which says nothing of it.
+// A field that a subject does not offer stays at the value of a problem that does not set it.
 TEST(Field, WhatIsNotOfferedStaysAtTheDefault) {
   const Problem defaults;
   for (const Field& field : fields()) {

@@ -75,7 +75,7 @@ void check_midpoints(Format format, Decode decode, std::uint16_t (*encode)(doubl
 TEST(Format, RoundsMidpointsOfF16) { check_midpoints(Format::f16, decode_f16, encode_f16); }
 TEST(Format, RoundsMidpointsOfBf16) { check_midpoints(Format::bf16, decode_bf16, encode_bf16); }
 
-// What plug-ins store with: next to a midpoint, rounding to float first would make a tie of it.
+// The conversions with which plug-ins store: next to a midpoint, rounding to float first would make a tie of it.
 TEST(Format, AFloatToOddRoundsAsItsDoubleDoes) {
   check_midpoints(Format::f16, decode_f16, [](double x) { return attest_f16_store(attest_float_to_odd(x)); });
   check_midpoints(Format::bf16, decode_bf16, [](double x) { return attest_bf16_store(attest_float_to_odd(x)); });

@@ -38,7 +38,7 @@ Problem base() {
   return problem;
 }
 
-// Those of the first version, in its order.
+// The layouts of the first version, in its order.
 constexpr Layout first_layouts[] = {
     Layout::bhsd,       Layout::bshd,  Layout::padded_rows,     Layout::odd_base,        Layout::spaced,
     Layout::transposed, Layout::slice, Layout::broadcast_batch, Layout::broadcast_heads, Layout::broadcast_rows};
@@ -279,7 +279,7 @@ TEST(Inputs, RowsFarApartAreBeyond32Bits) {
   EXPECT_EQ(place(Layout::far, long_rows).strides, place(Layout::bhsd, long_rows).strides);
 }
 
-// What lies in memory around a slice belongs to a larger tensor: rows and heads do not follow each other.
+// The memory around a slice belongs to a larger tensor: rows and heads do not follow each other.
 TEST(Inputs, ASliceIsTheInteriorOfALargerTensor) {
   for (const Index width : {1, 2, 3, 4}) {
     const std::array<Index, 4> shape{3, 2, 5, width};
@@ -331,7 +331,7 @@ TEST(Inputs, HalfOfTheRowsOfAnEmptyEncodingAreEmpty) {
         biased += open ? 0 : 1;
         kept += allowed ? 0 : 1;
       }
-  EXPECT_NEAR(biased, 30, 15);  // of 60
+  EXPECT_NEAR(biased, 30, 15);  // out of 60
   EXPECT_NEAR(kept, 30, 15);
 }
 

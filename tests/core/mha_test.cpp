@@ -152,7 +152,7 @@ TEST(MhaInputs, HoldNumbersOfTheirTypeInEveryRegime) {
   }
 }
 
-// What is not set by hand is 0, in self- and in cross-attention.
+// An element that is not set by hand is 0, in self- and in cross-attention.
 TEST(MhaValues, ZeroLeavesEverythingToEdits) {
   for (const bool self : {false, true}) {
     Problem p = some_problem(Weights::zero);

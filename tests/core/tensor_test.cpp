@@ -107,7 +107,8 @@ TEST(Tensor, EveryGapIsWatched) {
   }
 }
 
-// Once every element is written, nothing tells the two apart: guards and gaps are there, whatever lay in that memory before.
+// Once every element is written, nothing tells the two apart: guards and gaps are there, whatever the memory held
+// before.
 TEST(Tensor, WhatIsToBeWrittenEndsAsOneThatStartedAs0xFF) {
   for (std::size_t l = 0; l < layout_count; ++l)
     for (unsigned shared = 0; shared < 16; ++shared)
@@ -130,7 +131,7 @@ TEST(Tensor, WhatIsToBeWrittenEndsAsOneThatStartedAs0xFF) {
       }
 }
 
-// What an element of one memory is shared by: no gap, and poisoned once.
+// Indices that share the memory of one element leave no gap, and it is poisoned once.
 TEST(Tensor, BroadcastsArePoisonedAndWatched) {
   Tensor tensor = laid_out(Layout::broadcast_rows);
   tensor.poison();

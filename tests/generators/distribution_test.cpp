@@ -1,4 +1,5 @@
-// What is drawn, and how often: every value of every field, what fields do together, and the distribution of the work.
+// The frequency of everything that is drawn: every value of every field, combinations of fields, and the distribution
+// of the work.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -49,7 +50,7 @@ TEST(Distribution, NoNumberIsLargerThanIsTold) {
         if (most > 0) nearest = std::max(nearest, std::fabs(x) / most);
       }
     }
-  EXPECT_GE(told, drawn().size() / 10);  // of most
+  EXPECT_GE(told, drawn().size() / 10);  // a bound is known for a tenth
   EXPECT_EQ(nearest, 1);
 }
 
@@ -159,7 +160,7 @@ TEST(Distribution, WindowsAreEmptyNarrowAboutAllAndMore) {
     EXPECT_GT(share(drawn(), [&](const Problem& p) { return at_end(p.window_left); }), 0.0015) << end;
     EXPECT_GT(share(drawn(), [&](const Problem& p) { return at_end(p.window_right); }), 0.0015) << end;
   }
-  // What is left of one in 32 bits closes keys.
+  // Such a number cut to 32 bits closes keys.
   EXPECT_GT(share(drawn(),
                   [](const Problem& p) {
                     return p.window_left >= Index{1} << 32 && p.window_left + 1 < (Index{1} << 32) + p.lk;
@@ -199,8 +200,8 @@ TEST(Distribution, RegimesWithoutAUsefulBoundAreRare) {
 }
 
 TEST(Distribution, WorkIsLogUniformInItsBands) {
-  // Octaves of W from 2 on, the smallest problem: 1/15 of 90 % each, less where whole numbers leave some of the work unused;
-  // and those of problems of production, half of them in five octaves from 13 on, half in four from 17 on.
+  // Octaves of W from 2 on, the smallest problem: 1/15 of 90 % each, less where whole numbers leave some of the work
+  // unused; and those of problems of production, half of them in five octaves from 13 on, half in four from 17 on.
   constexpr double production = 1.0 / 40, others = 1 - production;
   std::array<double, 40> octave{};
   double mean = 0;

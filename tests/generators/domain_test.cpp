@@ -1,4 +1,4 @@
-// What a subject does not support is never drawn; what an assumption excludes is never drawn.
+// A problem that a subject does not support or an assumption excludes is never drawn.
 #include <gtest/gtest.h>
 
 #include <algorithm>

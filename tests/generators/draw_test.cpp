@@ -42,7 +42,7 @@ TEST(Draw, DoesNotDependOnThreads) {
   for (const auto& problems : drawn) EXPECT_EQ(problems, alone);
 }
 
-// What a subject may plan for: a problem without what its tensors hold.
+// Returns the part of a problem that a subject may plan for: all but the contents of its tensors.
 Problem plan_of(Problem problem) {
   const auto some = [](auto& kind) {
     kind = static_cast<std::remove_reference_t<decltype(kind)>>(static_cast<int>(kind) != 0);

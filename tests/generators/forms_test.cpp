@@ -1,4 +1,4 @@
-// How problems are said: what is drawn of a subject's forms, and what an assumption leaves of them.
+// The forms in which problems are drawn, and those that an assumption leaves.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -73,7 +73,7 @@ TEST(Forms, WhatAValueNeedsComesAlongAndWhatAProblemCannotSayIsNotDrawn) {
   }
   EXPECT_EQ(drawn.size(), 5u);  // none, half, shared, bnsh, beams
   for (const auto& [forms, count] : drawn) EXPECT_GT(count, 100) << forms;
-  // What an assumption asks for is drawn even so.
+  // A value that an assumption asks for is drawn even so.
   domain.narrow_form("beam", [](std::string_view value) { return value == "two"; });
   EXPECT_EQ(said(draw_problem(domain, 1, 0, 1), supports.forms[0]), "two");
 }

@@ -1,4 +1,5 @@
-// Problems of mha as they are drawn: valid, as the subject takes them, the same everywhere, and with something of everything.
+// Problems of mha as they are drawn: valid, as the subject takes them, the same everywhere, and with something of
+// everything.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -76,7 +77,7 @@ TEST(MhaDraw, ASelectingProblemHasItsScaleAndItsBias) {
   }
 }
 
-// What a subject takes narrows what is drawn; nothing that it declines comes.
+// The `supports` of a subject narrow the problems that are drawn; none comes that it declines.
 TEST(MhaDraw, AsksNobodyForWhatHeDoesNotTake) {
   std::vector<Supports> all(8);
   all[0].cross = all[0].gqa = all[0].bias = false;

@@ -1,4 +1,5 @@
-// Shapes of models: how often they are drawn, that each is one of the lists, and that docs/sizes.md says what the lists say.
+// Shapes of models: how often they are drawn, that each is one of the lists, and that docs/sizes.md says what the lists
+// say.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -67,8 +67,8 @@ TEST(Dot, RoundsEveryOperationInOrder) {
   }
 }
 
-// What the contracts say: exp within 0.51 ulp of the softmax format, e^x in f32 within 0.8, exactly 1 at 0, 0 at -inf, NaN
-// for NaN.
+// The promises of the contracts: exp within 0.51 ulp of the softmax format, e^x in f32 within 0.8, exactly 1 at 0, 0 at
+// -inf, NaN for NaN.
 TEST(Powers, StayWithinTheirPromise) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   std::vector<float> x, powers;

@@ -17,7 +17,7 @@ constexpr std::uint64_t floats = std::uint64_t{1} << 32, block = 1 << 16;
 const std::uint64_t stride = std::getenv("ATTEST_EVERY_FLOAT") ? 1 : 9973;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// How far y is off e^x, in ulp of e^x, subnormal ones included; infinite where one is NaN and the other is not.
+// Returns how far y is off e^x, in ulp of e^x, subnormal ones included; infinite where one is NaN and the other is not.
 double ulps_off(float x, float y) {
   if (std::isnan(x) != std::isnan(y)) return infinity;
   if (std::isnan(x)) return 0;

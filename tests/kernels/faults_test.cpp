@@ -133,10 +133,10 @@ const Scenario scenarios[] = {
      with([](Problem& p) { p.bias = Bias::alibi, p.lq = p.lk; })},
 };
 
-// What these do depends on the calls before, so that no single problem shows it.
+// Faults that depend on the calls before, so that no single problem shows them.
 constexpr std::string_view remembering[] = {"race", "state-kept"};
 
-// What these do wrong is where they write.
+// Faults that write to the wrong place.
 constexpr std::string_view miswriting[] = {"unwritten", "oob-write", "input-modified"};
 
 bool remembers(const KernelEntry& faulty) { return std::ranges::count(remembering, faulty.name) > 0; }

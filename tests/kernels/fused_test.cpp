@@ -35,7 +35,8 @@ TEST(Fused, EveryVariantIsCloseToExplicitOnEveryOption) {
   }
 }
 
-// Every policy runs, also where intermediate formats overflow: what comes out is written, and finite or not by IEEE rules.
+// Every policy runs, also where intermediate formats overflow: every output is written, and finite or not by IEEE
+// rules.
 TEST(Fused, EveryNamedPolicyRuns) {
   for (const NamedPolicy& named : named_policies())
     for (const KernelEntry& kernel : builtin_kernels())

@@ -191,8 +191,8 @@ TEST_P(LoopsBits, SixteenBitsOfAnyNumberOfElements) {
   }
 }
 
-// Random problems with every option and every kind of values, overflowing scores among them, and a NaN or an infinity here
-// and there.
+// Random problems with every option and every kind of values, overflowing scores among them, and a NaN or an infinity
+// here and there.
 Problem any_problem(std::uint64_t seed, Format dtype) {
   Problem problem = random_problem(seed, dtype);
   if (seed % 3 == 0) problem.values = static_cast<Values>(mix(seed) % static_cast<std::uint64_t>(values_count));
@@ -238,8 +238,8 @@ INSTANTIATE_TEST_SUITE_P(All, LoopsBits, testing::Values(Isa::least, Isa::avx2, 
   return info.param == Isa::least ? "least" : info.param == Isa::avx2 ? "avx2" : "avx512";
 });
 
-// What explicit and fused are at f32, a loop per index, for a tile of keys: chains of rounded products and sums in ascending
-// order, a row's sum in eight interleaved ones.
+// The definition of explicit and fused at f32, a loop per index, for a tile of keys: chains of rounded products and
+// sums in ascending order, a row's sum in eight interleaved ones.
 std::vector<float> defined(const Problem& p, const Inputs& inputs, bool divide_first) {
   std::vector<float> out;
   const auto scale = static_cast<float>(inputs.scale);

@@ -1,5 +1,5 @@
-// The softcap's tanh, made in lanes, has the bits of the C library's, rounded to float: over all floats, one in 9,973 of them, or all
-// where ATTEST_EVERY_FLOAT is set.
+// The softcap's tanh, made in lanes, has the bits of the C library's, rounded to float: over all floats, one in 9,973
+// of them, or all where ATTEST_EVERY_FLOAT is set.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t floats = std::uint64_t{1} << 32, block = 1 << 12;
 const std::uint64_t stride = std::getenv("ATTEST_EVERY_FLOAT") ? 1 : 9973;
 
-// What the softcap makes of `scores`, in f32.
+// Returns `scores` after the softcap, in f32.
 std::vector<float> capped(double softcap, std::vector<float> scores) {
   Call call;
   call.policy = Policy(Format::f32);

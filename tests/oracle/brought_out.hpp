@@ -51,7 +51,8 @@ inline void falling_scores(Inputs& in, std::uint64_t) {
   fill(in.k, [](Index j, Index) { return -0.01 * static_cast<double>(j); });
 }
 
-// Elements of one factor that are next to nothing, and large ones of the other: what is folded into the former underflows.
+// Makes elements of one factor that are next to nothing, and large ones of the other: a scale that is folded into the
+// former underflows.
 inline void tiny(Tensor& small, Tensor& large, std::uint64_t seed) {
   const double size = 0x1p-14 * (1.5 + 0.5 * symmetric_uniform(mix(seed)));
   for (Index i = 0; i < small.shape()[2]; ++i)

@@ -1,4 +1,4 @@
-// What the oracle must find: values just outside, planted defects at short rows, wrong classes, broken rules.
+// Faults that the oracle must find: values just outside, planted defects at short rows, wrong classes, broken rules.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -1,6 +1,6 @@
-// Scores that nothing rounds (docs/bounds.md, section 1): the formats and freedoms that make them so, each at its edge, as two
-// programs see it; kernels that keep such a contract, which are never blamed; and kernels that round where it lets them not, which
-// are. Inputs are integers: of magnitude 1, or as large as a format may hold their sums.
+// Scores that nothing rounds (docs/bounds.md, section 1): the formats and freedoms that make them so, each at its edge,
+// as two programs see it; kernels that keep such a contract, which are never blamed; and kernels that round where it
+// lets them not, which are. Inputs are integers: of magnitude 1, or as large as a format may hold their sums.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -31,9 +31,9 @@ Contract contract_of(const char* policy, const std::string& json) {
 struct Scores {
   const char* policy = "f16-all";
   std::string contract = strict, problem;
-  double q = 1;      // of every element, two of a row
+  double q = 1;      // every element of q, two in a row
   double k[2][2]{};  // two keys
-  double bias = 0;   // of the second key, where the problem has one
+  double bias = 0;   // bias of the second key, where the problem has one
   bool scores = true, arguments = true;
 };
 
@@ -210,8 +210,8 @@ struct Count {
   int results = 0, exact_arguments = 0, failed = 0;
 };
 
-// Emulated kernels on integers, with scales that are powers of two; `contract_run` is the one that they keep. `known`: whether
-// the oracle may know of it that nothing is rounded.
+// Judges emulated kernels on integers, with scales that are powers of two; `contract_run` is the one that they keep.
+// `known`: whether the oracle may know that nothing is rounded.
 Count judge_integers(const char* contract, const char* contract_run, int problems, bool known = true) {
   Count count;
   for (const NamedPolicy& named : named_policies())

@@ -1,5 +1,5 @@
-// What the oracle must permit, and where that ends, at the edges of the formats: overflows, weights next to nothing, scores
-// and biases that are far off.
+// The limits of permission at the edges of the formats: overflows, weights next to nothing, scores and biases that are
+// far off.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -87,7 +87,8 @@ TEST(Extremes, StorageMayOverflowWhereTheOutputStageDoesNot) {
   }
 }
 
-// Scores of millions in a bf16 accumulator are off by thousands of nats, and so is their log-sum-exp: by that, and no more.
+// Scores of millions in a bf16 accumulator are off by thousands of nats, and so is their log-sum-exp: by that, and no
+// more.
 TEST(Extremes, LogSumExpsFarOffAreBoundedToo) {
   const Problem problem = problem_from_text("lq=4 lk=6 d=32 dv=2 values=normal:1024 lse=f64 seed=3");
   Trial run(problem, contract_for(policy_from_text("f32,qk=bf16")));
@@ -111,7 +112,8 @@ TEST(Extremes, ALogSumExpMayRoundToAnInfinityOfItsOwnType) {
   EXPECT_EQ(judge_element(lse, to_f64, -infinity), oracle::Outcome::outside);
 }
 
-// 254 times 8 is lost beside 16384 in an f16 accumulator: a score of 0 becomes -2032, and the key at -1000, far less off,
+// 254 times 8 is lost beside 16384 in an f16 accumulator: a score of 0 becomes -2032, and the key at -1000, far less
+//     off,
 // takes the whole weight.
 TEST(Extremes, AKeyFarBelowMayWinWhereTheFirstIsFartherOff) {
   const Problem problem = problem_from_text("lq=1 lk=2 d=256 dv=1 dtype=f16 scale=1");
@@ -130,8 +132,8 @@ TEST(Extremes, AKeyFarBelowMayWinWhereTheFirstIsFartherOff) {
   EXPECT_EQ(run.judge().kind, VerdictKind::fail);
 }
 
-// Beside a bias of -9984 bf16 forgets 37 nats, and both keys may weigh the same. The second key's 1e-16 rounds the mean to
-// a number past the first key's value, where the search for the lower end starts.
+// Beside a bias of -9984 bf16 forgets 37 nats, and both keys may weigh the same. The second key's 1e-16 rounds the mean
+// to a number past the first key's value, where the search for the lower end starts.
 TEST(Extremes, AKeyThatNobodySeesMayWeighAsMuchAsTheFirst) {
   Trial run = scored("dtype=bf16 bias=minus_1e4", "bf16-all", {24.625, -12.25}, {6.75, 6.03125});
   Arithmetic& how = run.contract.arithmetic;
@@ -228,7 +230,7 @@ TEST(Extremes, AnExpMayLoseAlmostAllOfItsResult) {
         in.v.set(0, 0, j, 0, j == 0 ? 0 : 1);
       }
     });
-    const double weight = round_to(Format::f16, std::exp(-0x1.6p-1)) - 1023 * 0x1p-11;  // of each of 599 keys
+    const double weight = round_to(Format::f16, std::exp(-0x1.6p-1)) - 1023 * 0x1p-11;  // weight of each of 599 keys
     EXPECT_GT(weight, 0);
     run.out.set(0, 0, 0, 0, round_to(Format::f16, 599 * weight / (1 + 599 * weight)));
     run.lse.set(0, 0, 0, 0, round_to(Format::f16, 0x1.6p-1 + std::log(1 + 599 * weight)));
@@ -242,7 +244,8 @@ TEST(Extremes, AnExpMayLoseAlmostAllOfItsResult) {
   }
 }
 
-// Scores of 0, 5.5 and 87.6: a maximum that lags by 8 ln 2 gives the second key a weight of e^5.5, and e^-87.6 may be flushed.
+// Scores of 0, 5.5 and 87.6: a maximum that lags by 8 ln 2 gives the second key a weight of e^5.5, and e^-87.6 may be
+// flushed.
 TEST(Extremes, AFactorThatIsFlushedTakesALaggingWeightAlong) {
   const auto kind = [](double lazy, double got) {
     Trial run = scored("dtype=f32", "f32", {0, 5.5, 0x1.5e6666p+6}, {0, 1e30, 0});
@@ -343,7 +346,7 @@ TEST(Extremes, ASoftcapThatItsFormatCannotHoldMakesAnythingOfAScore) {
   EXPECT_EQ(nan_is("f16-all", "100"), VerdictKind::fail);
   EXPECT_EQ(nan_is("f16", "100000"), VerdictKind::fail);
   EXPECT_NE(nan_is("f16-all", "1e-9"), VerdictKind::fail);  // 0, and 0/0 is NaN too
-  EXPECT_NE(nan_is("f16-all", "1e-6"), VerdictKind::fail);  // whose reciprocal is infinite
+  EXPECT_NE(nan_is("f16-all", "1e-6"), VerdictKind::fail);  // its reciprocal is infinite
   EXPECT_EQ(nan_is("f16-all", "2e-5"), VerdictKind::fail);
 }
 

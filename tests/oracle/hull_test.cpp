@@ -36,7 +36,8 @@ TEST_P(Hull, HoldsEveryFiniteOutput) {
             const oracle::Enclosure wide = oracle.hull_enclosure(b, h, i, c), judged = oracle.out_enclosure(b, h, i, c);
             if (wide.undetermined) continue;
             ++elements;
-            // A shift that may be wrong, or a 16-bit exp, lets the enclosure take more of weights than it takes of their mean.
+            // A shift that may be wrong, or a 16-bit exp, lets the enclosure take more of weights than it takes of
+            // their mean.
             const Arithmetic& how = contract.arithmetic;
             const bool alike = !how.exp2 && how.merge_weights == MergeWeights::normalised &&
                                precision(contract.policy[Stage::softmax]) >= precision(Format::f32);
@@ -59,8 +60,8 @@ TEST_P(Hull, HoldsEveryFiniteOutput) {
   }
 }
 
-// With scores of -10^19 a fused multiply-add makes 2^-1000 of the maximum's own weight, even in f64: the products with v are
-// then subnormal, and the mean of equal values is not that value.
+// With scores of -10^19 a fused multiply-add makes 2^-1000 of the maximum's own weight, even in f64: the products with
+// v are then subnormal, and the mean of equal values is not that value.
 TEST(HullOfARow, IsNotAskedWhereWeightsMayLoseEveryBit) {
   constexpr double log2_e = 0x1.71547652b82fep0;
   double score = -1e19, exponent = 0;
@@ -86,8 +87,8 @@ TEST(HullOfARow, IsNotAskedWhereWeightsMayLoseEveryBit) {
 
 INSTANTIATE_TEST_SUITE_P(AllPolicies, Hull, ::testing::Range<std::size_t>(0, 9));
 
-// Scores at the end of the range of double make arguments of merges infinite, and none is merged: the hull is widened by the
-// division's error all the same.
+// Scores at the end of the range of double make arguments of merges infinite, and none is merged: the hull is widened
+// by the division's error all the same.
 TEST(HullOfARow, IsWidenedNextToTheEndOfTheRange) {
   const Problem problem = problem_from_text(
       "op=attention b=1 hq=1 hkv=1 lq=1 lk=2 d=1 dv=1 dtype=f64 bias=lowest values=constant:1 q_form=zero k_form=zero "

@@ -1,5 +1,5 @@
-// The quick levels never change a verdict: on conforming, faulty and planted outputs judge() says what the full formulas
-// say, element counts and witness included.
+// The quick levels never change a verdict: on conforming, faulty and planted outputs judge() says what the full
+// formulas say, element counts and witness included.
 #include <cmath>
 #include <limits>
 
@@ -39,8 +39,8 @@ class Levels : public ::testing::TestWithParam<std::size_t> {
   const NamedPolicy& named = named_policies()[GetParam()];
   const Format dtype = named.policy[Stage::storage];
 
-  // Outputs on the edges of their intervals, a step inside and a step outside, and NaN and infinities among them: of contracts of every
-  // variant, n-th by n-th, and of the problem that draw(n) gives.
+  // Compares outputs on the edges of their intervals, a step inside and a step outside, and NaN and infinities among
+  // them: of contracts of every variant, n-th by n-th, and of the problem that draw(n) returns.
   template <class Draw>
   void agree_on_the_edges(int count, const Draw& draw, Totals& totals);
 };
@@ -63,7 +63,7 @@ TEST_P(Levels, AgreeOnKernelsSoundAndFaulty) {
   EXPECT_GE(totals.fails, 5);
 }
 
-// What is kept of a head, and of a row, from one element to the next changes no enclosure.
+// The numbers kept of a head, and of a row, from one element to the next change no enclosure.
 TEST_P(Levels, KeepNothingThatChangesAnEnclosure) {
   const auto same = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
   std::int64_t elements = 0;
@@ -142,8 +142,8 @@ TEST_P(Levels, AgreeOnTheEdges) {
   EXPECT_GE(totals.fails, 20);
 }
 
-// Rows beyond what the quick levels bound, with others among them: scores at the end of their format, whose weights the full formulas know,
-// and elements that lie between means over these.
+// Rows beyond what the quick levels bound, with others among them: scores at the end of their format, whose weights the
+// full formulas know, and elements that lie between means over these.
 TEST_P(Levels, AgreeOnTheEdgesOfRowsWithoutQuickBounds) {
   Totals totals;
   const auto hard = [&](int n) {
@@ -159,7 +159,8 @@ TEST_P(Levels, AgreeOnTheEdgesOfRowsWithoutQuickBounds) {
   EXPECT_GE(totals.fails, 20);
 }
 
-// Rows to which masks leave no key are settled before the full formulas, whatever a contract says of them and stands there.
+// Rows to which masks leave no key are settled before the full formulas, whatever a contract says of them and stands
+// there.
 TEST_P(Levels, AgreeOnRowsWithoutKeys) {
   Totals totals;
   for (const char* masks :
@@ -193,8 +194,8 @@ TEST_P(Levels, AgreeOnRowsWithoutKeys) {
   EXPECT_GE(totals.fails, 20);
 }
 
-// Rows of no products, whose scores are all 0 but for a bias, and rows that give a log-sum-exp alone.
-// What a log-sum-exp may be of rows that masks close is told without the full formulas, by what a verdict has seen or without one.
+// The enclosure of a log-sum-exp in rows that masks close is known without the full formulas, from an earlier verdict
+// or without one.
 TEST_P(Levels, AgreeOnTheLogSumExpOfRowsThatMasksClose) {
   int closed = 0;
   for (int n = 0; n < 300; ++n) {
@@ -231,6 +232,7 @@ TEST_P(Levels, AgreeOnTheLogSumExpOfRowsThatMasksClose) {
   EXPECT_GT(closed, 100);
 }
 
+// Rows without products, whose scores are all 0 but for a bias, and rows that give a log-sum-exp alone.
 TEST_P(Levels, AgreeWithoutProductsOrColumns) {
   Totals totals;
   for (int n = 0; n < 300; ++n) {
@@ -269,7 +271,7 @@ TEST(LevelsOfARow, AgreeWhereAPoorExpMayMakeTheSumInfinite) {
   EXPECT_EQ(totals.elements, 18);
 }
 
-// What serves all rows of few keys is more than any of them needs, and less than rows of many keys need.
+// The bounds that serve all rows of few keys are more than any of them needs, and less than rows of many keys need.
 TEST_P(Levels, BoundTheReachOfFewKeys) {
   std::uint64_t key = GetParam() << 32;
   const auto uniform = [&key] { return static_cast<double>(mix(++key) >> 11) * 0x1p-53; };

@@ -1,5 +1,5 @@
-// Long rows of which most keys weigh next to nothing: what an addition loses is no more than the lesser of its terms, so that
-// such keys cost what they weigh and not a rounding each (docs/bounds.md, section 4).
+// Long rows in which most keys weigh next to nothing: an addition loses no more than the lesser of its terms, so that
+// such keys cost their weight and not a rounding each (docs/bounds.md, section 4).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -34,7 +34,8 @@ Contract online(const char* policy) {
   return contract;
 }
 
-// A kernel that flushes weights below the smallest normal f16: 4.5e-5 of the result here, which 512 roundings of f32 would hide.
+// A kernel that flushes weights below the smallest normal f16: 4.5e-5 of the result here, which 512 roundings of f32
+// would hide.
 TEST(LightKeys, AreMissed) {
   const auto fill = [](Index kept) {
     return [kept](Inputs& in) {
@@ -66,8 +67,8 @@ TEST(LightKeys, AreMissedInTheSum) {
   EXPECT_EQ(trial.judge_slowly().kind, VerdictKind::fail);
 }
 
-// 0.53 of the weight on one key, the rest on a thousand of which none changes a running sum that has the former: a kernel may
-// lose them all, in the values and in the sum, and the other way round none.
+// A row with 0.53 of the weight on one key, and the rest on a thousand, none of which changes a running sum that has
+// the former: a kernel may lose them all, in the values and in the sum, and the other way round none.
 TEST(LightKeys, MayAllBeLost) {
   for (const Index heavy : {Index{0}, Index{1000}}) {
     const Trial trial(row_of(Format::bf16, 1001), online("bf16-all"), [heavy](Inputs& in) {
@@ -85,8 +86,8 @@ TEST(LightKeys, MayAllBeLost) {
   }
 }
 
-// Scores that fall by any number of nats, in any order, so that keys weigh more than a rounding of each sum, about as much, or
-// less; values of one sign, of both, or following the scores. Every scheme that a contract permits.
+// Scores that fall by any number of nats, in any order, so that keys weigh more than a rounding of each sum, about as
+// much, or less; values of one sign, of both, or following the scores. Every scheme that a contract permits.
 TEST(LightKeys, BlameNoKernelThatConforms) {
   int alarms = 0;
   std::int64_t judged = 0;

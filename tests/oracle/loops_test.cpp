@@ -73,7 +73,7 @@ std::vector<double> run_short(std::uint64_t seed) {
   return all;
 }
 
-// What every loop makes of one row of numbers that depend on `seed`.
+// Returns the results of every loop on one row of numbers that depend on `seed`.
 template <class L>
 std::vector<double> run(std::uint64_t seed) {
   std::vector<double> all, z = some(seed, keys, 8), e = some(seed + 1, keys, 1), m(keys),
@@ -101,7 +101,7 @@ std::vector<double> run(std::uint64_t seed) {
   const std::uint8_t between =
       Loops<L>::inside_means({0x1p-11, 0x1p-25}, z.data(), lo.data(), hi.data(), v.data(), keys, columns, got.data());
   for (const auto* values : {&z, &e, &m, &y, &reach, &lo, &hi}) append(all, *values);
-  // Of the full formulas: scores that end in -inf.
+  // The full formulas' loops, on scores that end in -inf.
   std::vector<double> scores_of = some(seed + 5, keys, 20), full_lo(keys), full_hi(keys), p(keys);
   scores_of[keys - 1] = -std::numeric_limits<double>::infinity();
   const EndSums ends = Loops<L>::ends({20, -3, 0.01}, scores_of.data(), some(seed + 6, keys, 0.3).data(),
@@ -156,7 +156,8 @@ TEST(Loops, GiveTheSameBitsWithAvx512) {
 #endif
 }
 
-// Elements a little within the extremes of the mean over a box of weights lie inside, and those a little beyond what rounds to one do not.
+// Elements a little within the extremes of the mean over a box of weights lie inside, and those a little beyond the
+// numbers that round to one do not.
 TEST(Loops, FindElementsBetweenMeans) {
   constexpr double unit = 0x1p-24, tiny = 0x1p-150;
   int inside = 0, outside = 0;
@@ -199,7 +200,7 @@ TEST(Loops, FindElementsBetweenMeans) {
   EXPECT_GT(outside, 1000);
 }
 
-// What a grid says is what its numbers say one by one, subnormal ones, zeros, infinities and NaN among them.
+// A grid agrees with its numbers one by one, subnormal ones, zeros, infinities and NaN among them.
 TEST(Loops, FindTheGridOfNumbers) {
   const double infinite = std::numeric_limits<double>::infinity();
   for (std::uint64_t seed = 0; seed < 500; ++seed) {

@@ -1,7 +1,7 @@
-// An adversary: a block that keeps its contract and, for one element of out at a time, lets every freedom that the contract leaves
-// err to the side that moves this element furthest: the order of every sum, each exp and each division by all of its ulps, the place
-// of the division, whether biases come first. Written from docs/mha.md and docs/bounds.md alone; shares no code with kernels/. No
-// element may lie outside.
+// An adversary: a block that keeps its contract and, for one element of out at a time, lets every freedom that the
+// contract leaves err to the side that moves this element furthest: the order of every sum, each exp and each division
+// by all of its ulps, the place of the division, whether biases come first. Written from docs/mha.md and docs/bounds.md
+// alone; shares no code with kernels/. No element may lie outside.
 //
 // ATTEST_MHA_OUTPUTS (6,000) and ATTEST_MHA_SEED (1) choose how many elements are attacked, and which.
 #include <gtest/gtest.h>
@@ -52,7 +52,8 @@ struct Unit {
   }
 };
 
-// A sum that takes, as often as it can, the term whose rounding moves it furthest to `side`; `lanes` sums where a chain is declared.
+// A sum that takes, as often as it can, the term whose rounding moves it furthest to `side`; `lanes` sums where a chain
+// is declared.
 double greedy(const Unit& unit, Row terms, int side, Index lanes) {
   const auto one = [&](Row of) {
     double sum = of.empty() ? 0 : of.back();
@@ -78,7 +79,7 @@ double greedy(const Unit& unit, Row terms, int side, Index lanes) {
     return sum;
   };
   if (lanes == 0) return one(std::move(terms));
-  // As a chain of `lanes` interleaved sums permits: each in sequence, then a tree.
+  // Adds as a chain of `lanes` interleaved sums permits: each in sequence, then a tree.
   Row sums(static_cast<std::size_t>(lanes), 0);
   for (std::size_t t = 0; t < terms.size(); ++t) {
     double& sum = sums[t % sums.size()];
@@ -317,7 +318,8 @@ class Adversary {
         products.push_back(pv(entering[t] * operand(project(plain_.memory[at(b * p_.m + keys[t])], plain_.w_v[row],
                                                             plain_.b_v[row], way))));
       const double sum = greedy(pv, products, way, 0);
-      // By a reciprocal of the sum's format where that is the narrower one, whose product with the numerator is pv's.
+      // Divides by a reciprocal of the sum's format where that is the narrower one, whose product with the numerator is
+      // pv's.
       const bool by_reciprocal = precision(sm.format) < precision(pv.format);
       const double quotient =
           by_reciprocal ? Unit{pv.format, false, flush_}(sum * sm.pushed(1 / total, how_.div_ulp, way * sign(sum)))
@@ -329,7 +331,7 @@ class Adversary {
 
   const mha::Contract& contract_;
   const Arithmetic& how_;
-  Policy policy_;  // of the heads' attention
+  Policy policy_;  // policy of the heads' attention
   const mha::Problem& p_;
   const mha::Call& call_;
   Plain plain_;
@@ -413,7 +415,7 @@ TEST(MhaAdversary, MovesNoElementOut) {
             judged = judged && outcome != oracle::Outcome::undetermined;
           }
           open += judged ? 0 : 1;
-          // How far of an unrounded interval a result goes, where it is not a point.
+          // The share of an unrounded interval that a result reaches, where it is not a point.
           const double radius = side > 0 ? first.hi - first.y : first.y - first.lo;
           if (judged && oracle.ways() == 1 && storage == Format::f32 && radius > 1e-6 * std::fabs(first.y))
             furthest = std::max(furthest, side * (got - first.y) / radius);
@@ -428,7 +430,7 @@ TEST(MhaAdversary, MovesNoElementOut) {
   EXPECT_LT(open, attacked / 4);
 }
 
-// How many of some elements it moves out of what another contract permits than that it keeps.
+// Returns how many of some elements it moves out of the enclosures of a contract that it does not keep.
 int moved_out(const char* policy, const char* kept_policy, const char* kept, const char* declared,
               mha::Weights weights) {
   const mha::Contract contract = testing::NamedBlockContract{kept_policy, kept}.contract(),

@@ -49,7 +49,8 @@ TEST(MhaBlocks, ThatAreCorrectAreNeverBlamed) {
   }
 }
 
-// 19 weights of 1 times values of 4096 overflow an accumulator in f16, and w_out takes 0 times that: NaN. 3 of them do not.
+// 19 weights of 1 times values of 4096 overflow an accumulator in f16, and w_out takes 0 times that: NaN. 3 of them do
+//    not.
 TEST(MhaBlocks, AHeadThatMayOverflowMakesNanOfAWeightOfZero) {
   const mha::Contract contract = mha::contract_for(mha::policy_from_text("f16-all"));
   for (const Index tokens : {19, 3}) {

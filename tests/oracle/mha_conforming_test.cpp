@@ -1,5 +1,5 @@
-// Blocks that keep their contract to its end must never be blamed. ATTEST_MHA_PROBLEMS and ATTEST_MHA_SEED choose how many random
-// problems and which; ATTEST_MHA_OUTPUTS prints the count of outputs judged.
+// Blocks that keep their contract to its end must never be blamed. ATTEST_MHA_PROBLEMS and ATTEST_MHA_SEED choose how
+// many random problems and which; ATTEST_MHA_OUTPUTS prints the count of outputs judged.
 #include <gtest/gtest.h>
 
 #include <cmath>

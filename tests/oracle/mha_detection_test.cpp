@@ -1,5 +1,6 @@
-// What the enclosure of a block sees: each of its contract's numbers overstepped, and the defects of a block by regime of weights.
-// ATTEST_MHA_CASES and ATTEST_MHA_E print the table of docs/mha.md with as many cases and tokens that wide.
+// The defects that a block's enclosure finds: each of its contract's numbers overstepped, and the defects of a block by
+// regime of weights. ATTEST_MHA_CASES and ATTEST_MHA_E print the table of docs/mha.md with as many cases and tokens
+// that wide.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -31,7 +32,7 @@ mha::Contract contract_of(const std::string& policy, const std::string& numbers)
   return mha::contract_from_json(nlohmann::json::parse(numbers), mha::policy_from_text(policy));
 }
 
-// How many of some problems blame a kernel that keeps `kept` and is held to `declared`.
+// Returns how many of some problems blame a kernel that keeps `kept` and is held to `declared`.
 int blamed(const std::string& policy, const std::string& declared, const std::string& kept_policy,
            const std::string& kept, const std::string& line, int problems,
            const std::function<void(BlockVariant&)>& change = {}) {
@@ -121,8 +122,9 @@ constexpr Regime regimes[] = {{"dense", "dense"},
                               {"dense_in", "dense_in"},
                               {"dense_out", "dense_out"}};
 
-// Integers of weights are multiples of the power of two below that of a dense weight's size; the prototype's of the one that is nearest
-// to 1 / (2 sqrt(2 e)). Where e is a power of four that is twice as much, and scores four times: a sharper softmax.
+// Integers of weights are multiples of the power of two below that of a dense weight's size; the prototype's of the one
+// that is nearest to 1 / (2 sqrt(2 e)). Where e is a power of four that is twice as much, and scores four times: a
+// sharper softmax.
 double larger_unit(Index e) {
   const double width = std::sqrt(static_cast<double>(e));
   const int drawn = -std::ilogb(2.8 * width) - 1, other = -static_cast<int>(std::lround(std::log2(2 * 1.41 * width)));
@@ -216,8 +218,9 @@ TEST(MhaDetection, SeesStructureEverywhereAndPrecisionWhereProjectionsAreExact) 
     }
 }
 
-// How many of some cases show that the last product is summed in 16 bits, by the order in which it is: what a sum one by one loses is
-// seen sooner than what pairs and lanes do. ATTEST_MHA_CASES and ATTEST_MHA_E print the table of docs/mha.md, section 5.
+// Counts the cases that show that the last product is summed in 16 bits, by the order of the sum: the loss of a sum one
+// by one shows sooner than that of pairs and lanes. ATTEST_MHA_CASES and ATTEST_MHA_E print the table of docs/mha.md,
+// section 5.
 TEST(MhaDetection, OrdersOfTheLastProduct) {
   const Index cases = from_environment("ATTEST_MHA_CASES", 4), e = from_environment("ATTEST_MHA_E", 32),
               l = from_environment("ATTEST_MHA_L", 8);

@@ -15,9 +15,10 @@ struct NamedBlockContract {
   [[nodiscard]] mha::Contract contract() const;
 };
 NamedBlockContract draw_block_contract(std::uint64_t seed);
-// Of tensor cores, of operands narrower than storage, and of what flushes subnormal numbers.
+// Draws a contract with tensor cores, operands narrower than storage, and flushed subnormal numbers.
 NamedBlockContract draw_unit_contract(std::uint64_t seed);
-// For contracts that flush: x, memory and weights of which many products, some inputs and some results are subnormal.
+// Makes a problem for contracts that flush: x, memory and weights many of whose products, some inputs and some results
+// are subnormal.
 mha::Problem make_small(mha::Problem problem, std::uint64_t seed);
 
 }  // namespace attest::testing

@@ -1,5 +1,5 @@
-// The quick level of a block's verdict accepts nothing that the full formulas leave outside: asked of the nearest numbers past either
-// end of every enclosure.
+// The quick level of a block's verdict accepts nothing that the full formulas leave outside: it is asked for the
+// nearest numbers past either end of every enclosure.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -77,7 +77,7 @@ TEST(MhaLevels, QuickAcceptsNothingPastAnEnclosure) {
                 of_use += accepted ? 1 : 0;
                 continue;
               }
-              // What may be flushed to 0 permits all between.
+              // A result that may be flushed to 0 permits all numbers between.
               if (round.flush_to_zero &&
                   judge_element(oracle.enclosure(way, b, i, e), round, got) != oracle::Outcome::outside)
                 continue;

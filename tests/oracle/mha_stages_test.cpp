@@ -1,5 +1,5 @@
-// Stages judged one by one: blocks that keep their contract are never blamed, each defect is found at the stage where it is.
-// ATTEST_MHA_PROBLEMS says how many problems conforming blocks are asked.
+// Stages judged one by one: blocks that keep their contract are never blamed, each defect is found at the stage where
+// it is. ATTEST_MHA_PROBLEMS says how many problems conforming blocks are asked.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -24,7 +24,7 @@ std::uint64_t problems_or(std::uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// Which stages are asked for, by the bits of `asked`.
+// Returns the stages that are asked for, by the bits of `asked`.
 mha::Call::Stages some_of(const mha::StageOutputs& outputs, std::uint64_t asked) {
   mha::Call::Stages stages = outputs.views();
   if ((asked & 1) == 0) stages.q = {};

@@ -1,5 +1,5 @@
-// Tensor cores (docs/bounds.md, section 4c): the emulated unit against measured results of real ones, sums that lose as much
-// as blocks can, contracts that say too much, and bits that are lost.
+// Tensor cores (docs/bounds.md, section 4c): the emulated unit against measured results of real ones, sums that lose as
+// much as blocks can, contracts that say too much, and bits that are lost.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -53,7 +53,7 @@ TEST(MmaUnit, CutsTowardZeroAndAtItsOwnPlace) {
     EXPECT_EQ(one(hopper, Format::f32, sign, -sign * 0x1p-14, 0x1p-11), sign * (1 - 0x1p-24));  // 1 - 2^-25, cut
     EXPECT_EQ(one(narrow, Format::f16, sign, sign * 0x1.8p-11, 1), sign * (1 + 0x1p-10));       // to nearest
   }
-  // What overflows is infinite; a subnormal result keeps its place.
+  // An overflow is infinite; a subnormal result keeps its place.
   EXPECT_EQ(one(volta, Format::f32, 0x1.FFFFFEp127, 0x1p15, 0x1p15), 0x1.FFFFFEp127);
   EXPECT_TRUE(std::isinf(
       MmaUnit(volta, Format::f32, Format::bf16)
@@ -70,7 +70,7 @@ TEST(MmaUnit, CutsTowardZeroAndAtItsOwnPlace) {
 struct Losing {
   const char* mma;
   Index products;
-  double share;  // of T
+  double share;  // share of T
 };
 
 TEST(MmaUnit, LosesAlmostAllOfWhatTheBoundGrants) {
@@ -92,11 +92,11 @@ TEST(MmaUnit, LosesAlmostAllOfWhatTheBoundGrants) {
   }
 }
 
-// The one score of a row, whose first product is 1 and whose others are just below what the kernel's unit cuts of it, by its
-// log-sum-exp.
+// The verdict on the one score of a row, by its log-sum-exp. The first product is 1, and the others are just below the
+// unit to which the kernel cuts.
 struct Judged {
   VerdictKind kind;
-  double ratio;  // of the error, over what is granted
+  double ratio;  // the error over the permitted one
 };
 
 Judged judge_score(const char* declared, const char* used, emulator::Defect defect = emulator::Defect::none) {

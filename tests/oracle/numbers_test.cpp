@@ -1,5 +1,5 @@
-// Every number and choice of docs/bounds.md, section 0: a kernel that uses all the room that it gives, which is never found
-// wrong where its contract says so, and is where its contract does not.
+// Every number and choice of docs/bounds.md, section 0: a kernel that uses all the room that it gives, which is never
+// found wrong where its contract says so, and is where its contract does not.
 #include <cmath>
 #include <string>
 
@@ -308,7 +308,7 @@ Contract contract_of(const Promise& promise) {
 
 class Numbers : public ::testing::TestWithParam<Freedom> {};
 
-// By the quick levels and by the full formulas alike.
+// Judges by the quick levels and by the full formulas, which must agree.
 VerdictKind judged(const Contract& contract, const Problem& problem, const Inputs& inputs, const Tensor& out,
                    const Tensor& lse) {
   const VerdictKind kind = oracle::AttentionOracle(contract, problem, inputs).judge(out, lse).kind;

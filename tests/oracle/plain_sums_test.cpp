@@ -1,6 +1,6 @@
-// Sums whose additions round to nearest lose no more than n u of the sum of magnitudes, however many terms they have (docs/bounds.md,
-// "Sums that round to nearest"): additions whose roundings all err to one side, in many orders, are within; and what the interval of
-// an undeclared contract says of long rows in 16 bits.
+// Sums whose additions round to nearest lose no more than n u of the sum of magnitudes, however many terms they have
+// (docs/bounds.md, "Sums that round to nearest"): additions whose roundings all err to one side, in many orders, are
+// within. The tests also hold the interval of an undeclared contract on long rows in 16 bits.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 
 using testing::Trial;
 
-// How a sum comes together.
+// The order in which a sum comes together.
 enum class Order { chain, greedy, pairs, random_tree, tiles, chain_of_chains };
 constexpr Order orders[] = {Order::chain,       Order::greedy, Order::pairs,
                             Order::random_tree, Order::tiles,  Order::chain_of_chains};
@@ -110,7 +110,7 @@ std::vector<double> terms_of(std::size_t n, int kind, double side, Format format
     if (kind == 2) x = dice.below(8) == 0 ? 1 + dice() : half_ulp * (1 + side * 0.01 + 0.02 * dice());
     if (kind == 3) x = half_ulp * (1 + 2 * static_cast<double>(dice.below(3))) * (1 + side * 0.01);
     if (kind == 4) x = std::ldexp(1 + dice(), -static_cast<int>(dice.below(20)));
-    if (kind == 5) x = (dice() - 0.5) * (1 + static_cast<double>(i));  // of both signs
+    if (kind == 5) x = (dice() - 0.5) * (1 + static_cast<double>(i));  // numbers of both signs
     if (kind == 6) x = half_ulp * (i % 2 ? 1.01 : -0.99);
     if (numbers) x = round_to(format, x);
     terms.push_back(x);
@@ -200,7 +200,7 @@ TEST(PlainSums, KernelsThatTakeThemToTheirEndAreNotBlamed) {
   EXPECT_GT(most, 5);
 }
 
-// What an undeclared kernel in 16 bits is held to, on a row of 4,096 keys.
+// The limits of an undeclared kernel in 16 bits, on a row of 4,096 keys.
 TEST(PlainSums, AHundredthOfTheRightValueIsFound) {
   for (const char* policy : {"bf16-all", "f16-all"})
     for (const double value : {1.0, -3.0}) {
@@ -220,7 +220,8 @@ TEST(PlainSums, AHundredthOfTheRightValueIsFound) {
       EXPECT_EQ(gives(1.0 / 128), VerdictKind::fail) << policy << ' ' << value;
       EXPECT_EQ(gives(-1.0 / 128), VerdictKind::fail) << policy << ' ' << value;
       EXPECT_EQ(gives(0), VerdictKind::fail) << policy << ' ' << value;
-      // A chain of bf16 stays where half an ulp of it is more than what comes: at 256 of 4,096. Its interval says next to nothing.
+      // A chain of bf16 stays where half an ulp of it is more than the next term: at 256 of 4,096. Its interval says
+      // next to nothing.
       EXPECT_EQ(gives(problem.dtype == Format::bf16 ? 1.0 / 16 : 0.5), VerdictKind::vacuous) << policy << ' ' << value;
       EXPECT_NE(gives(1), VerdictKind::fail);
     }
@@ -279,7 +280,7 @@ TEST(PlainSums, AnIntervalWiderThanItsValuesIsWide) {
   EXPECT_TRUE(wide(-1, 1, -1, 1));
   EXPECT_FALSE(wide(-0.4, 0.5, -1, 1));
   EXPECT_TRUE(wide(-0.5, 0.6, -1, 1));
-  EXPECT_TRUE(wide(0.25, 3, 2, 2));  // of constant values
+  EXPECT_TRUE(wide(0.25, 3, 2, 2));  // constant values
   EXPECT_FALSE(wide(1, 3, 2, 2));
   EXPECT_FALSE(wide(-1e-40, 1e-40, 0, 0));  // only zeros: nothing else passes
   EXPECT_FALSE(wide(-3, 9, -testing::infinity, testing::infinity));

@@ -1,5 +1,5 @@
-// Inputs that are known as intervals (bounds.md, section 3, with ends of its own for every input): whatever a kernel makes of any
-// numbers inside stays inside, and a bound that takes the centres for the inputs does not hold it.
+// Inputs that are known as intervals (bounds.md, section 3, with ends of its own for every input): every result of a
+// kernel on any numbers inside stays inside, and a bound that takes the centres for the inputs does not hold it.
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -17,7 +17,7 @@
 namespace attest {
 namespace {
 
-// How many rows lanes settled, and of which kinds.
+// The numbers of rows that lanes settled, by kind.
 struct Settled {
   Index rows = 0, empty = 0, with_bias = 0, kept = 0, causal = 0, windows = 0, strided = 0, capped = 0, with_lse = 0;
 };
@@ -107,7 +107,7 @@ TEST_P(ShortRows, InLanesAreWhatTheyAreOneByOne) {
     const auto seed = static_cast<std::uint64_t>(n) * 37 + GetParam();
     Contract contract =
         n % 2 == 0 ? contract_for(named.policy) : emulator::draw_any_contract(named.policy, n % emulator::all_variants);
-    if (n % 8 == 2) contract.arithmetic.normalise_before = false;  // what the largest weight is spared then
+    if (n % 8 == 2) contract.arithmetic.normalise_before = false;  // the largest weight is then spared a rounding
     const Problem problem = draw_short(dtype, seed);
     SCOPED_TRACE(to_text(problem));
     const Inputs inputs = materialise(problem);

@@ -1,5 +1,5 @@
-// judge() says what the full formulas of docs/bounds.md say of every element. Problems and contracts at random; outputs of sound and of
-// faulty kernels, and planted on the edges of intervals.
+// judge() agrees with the full formulas of docs/bounds.md on every element. Problems and contracts are random; outputs
+// are those of sound and of faulty kernels, and numbers planted on the edges of intervals.
 //
 // ATTEST_UNHURRIED_PROBLEMS (6000) and ATTEST_UNHURRIED_SEED (1) choose the problems.
 #include <algorithm>
@@ -79,8 +79,8 @@ void check(const Case& c, Totals& totals) {
   totals.vacuous += slow.kind == VerdictKind::vacuous;
 }
 
-// Values of a few subnormal steps: what one way of normalising rounds beside what another loses to underflow is more than either
-// way may be off by.
+// Values of a few subnormal steps: the roundings of one way of normalising beside the underflow of another exceed the
+// error of either way.
 TEST(Unhurried, WaysOfNormalisingAreNotMixed) {
   Totals totals;
   check(Case(33872, 315), totals);

@@ -260,7 +260,7 @@ std::string drawn(int seed, const char* options) {
          " seed=" + std::to_string(seed);
 }
 
-// How often the law fails over some seeds and masks.
+// Returns how often the law fails over some seeds and masks.
 int failures(const test::Kernel& kernel, const Contract& contract) {
   int count = 0;
   for (const char* options : masks)
@@ -355,8 +355,8 @@ TEST(NonfiniteAttended, LeavesMaskedKeysToTheContract) {
   EXPECT_EQ(failures(zero_times_v, contract), 0);
 }
 
-// The lowest f32 is -inf once it is rounded to scores in f16: such a key, and its NaN, may be masked. So it is in f32 where
-// scores may be multiplied by log2 e.
+// The lowest f32 is -inf once it is rounded to scores in f16: such a key, and its NaN, may be masked. So it is in f32
+// where scores may be multiplied by log2 e.
 TEST(NonfiniteAttended, LetsABiasThatOverflowsExcludeItsKey) {
   const test::Kernel closes = [](const attest_attention& call) {
     attend_with_nan(call, [](const attest_attention& a, bool open, Index b, Index h, Index i, Index j) {

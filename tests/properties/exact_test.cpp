@@ -244,7 +244,8 @@ TEST(MaskedContents, CountsNoRowThatMayHaveLostItsKeys) {
   EXPECT_EQ(run("masked-contents", problem, last_value, contract).kind, VerdictKind::fail);
 }
 
-// Infinity plus a bias of -inf is a NaN; with another k there the row is what its contract says, or what its other key gives.
+// Infinity plus a bias of -inf is a NaN; with another k there the row is empty by its contract, or its other key
+// decides it.
 TEST(MaskedContents, LetsARowBeNaNByTheScoreOfAKeyThatOnlyABiasCloses) {
   const test::Kernel scores_in_f16 = [](const attest_attention& call) {
     test::attend(call);
@@ -405,7 +406,7 @@ TEST(HardSelection, NeedsADivisionThatIsExactByOneAndSumsThatDoNotTruncate) {
   contract.arithmetic.div_ulp = 0.5;
   contract.arithmetic.kappa = 3;
   EXPECT_EQ(run("hard-selection", problem + "f32", nearly, contract).reason, "no row in which a key can win clearly");
-  contract = test::promise(Format::f16);  // whose out rounds off what an f32 loses
+  contract = test::promise(Format::f16);  // out rounds off the losses of an f32
   contract.arithmetic.kappa = 3;
   EXPECT_EQ(run("hard-selection", problem + "f16", nearly, contract).kind, VerdictKind::pass);
 }

@@ -28,7 +28,7 @@ void attend(const attest_attention& call, const Steps& steps);
 // conforming under f32, f16 and bf16, with other bits than attend().
 void attend_tiled(const attest_attention& call, Index tile, bool backwards);
 
-// What all the fakes here promise: nothing narrow, rows without keys give zero, every claim made.
+// Returns the promises of all the fakes here: nothing narrow, rows without keys give zero, every claim made.
 Contract promise(Format dtype);
 
 // A subject made of a function.

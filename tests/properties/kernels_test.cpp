@@ -1,5 +1,5 @@
-// All laws on real kernels and drawn problems: none fails for a kernel that keeps its contract, and for each planted fault
-// the law made for it does.
+// All laws on real kernels and drawn problems: none fails for a kernel that keeps its contract, and for each planted
+// fault the law made for it does.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ Verdict verdict_of(const Property& law, Trial& trial) {
   return law.check(trial);
 }
 
-// What a kernel's contract leaves a law nothing to say about: it is the peer, its weights round with an lse, it claims
+// Laws that have nothing to say about a kernel's contract: it is the peer, its weights round with an lse, it claims
 // less.
 struct Inapplicable {
   std::string_view law, kernel;

@@ -23,7 +23,7 @@ using emulator::BlockVariant;
 using properties::BlockLaw;
 using properties::BlockTrial;
 
-// What a block gives for the inputs of a trial.
+// Returns the output of a block for the inputs of a trial.
 Tensor asked(const mha::Inputs& inputs, const std::function<void(const mha::Call&)>& run) {
   Tensor out = mha::make_out(inputs.problem);
   run(inputs.call(out));
@@ -62,7 +62,7 @@ struct Told {
   [[nodiscard]] double share() const { return asked == 0 ? -1 : 100.0 * failed / asked; }
 };
 
-// Of the problems that a law speaks of, how many an emulated block with a defect fails.
+// Counts the problems that a law applies to, and those of them in which it fails an emulated block with a defect.
 Told tell(const BlockLaw& law, const std::string& policy, const std::string& numbers, BlockDefect defect,
           const std::string& weights, int problems) {
   Told told;
@@ -146,7 +146,7 @@ TEST(MhaLaws, ExactProbesKnowEveryBit) {
     }
 }
 
-// Of a head without keys nothing is promised unless the contract says so: NaN, which 0 of w_out does not take away.
+// A head without keys may hold anything unless the contract says otherwise: NaN, which 0 of w_out does not take away.
 TEST(MhaLaws, AHeadWithoutKeysMayBeNanInEveryColumn) {
   mha::Contract contract = mha::contract_for(mha::policy_from_text("f32"));
   const mha::Inputs inputs = mha::materialise(mha::problem_from_text(
@@ -167,7 +167,8 @@ TEST(MhaLaws, AHeadWithoutKeysMayBeNanInEveryColumn) {
   }
 }
 
-// A block that keeps its last result, by the contents of all tensors but those of one kind, is found by the law of that kind alone.
+// A block that keeps its last result, by the contents of all tensors but those of one kind, is found by the law of that
+// kind alone.
 TEST(MhaLaws, OfOneTensorSeeWhatIsKeptWithoutALookAtIt) {
   using Member = attest_tensor mha::Call::*;
   const std::map<std::string_view, std::vector<Member>> kinds{
@@ -228,7 +229,8 @@ TEST(MhaLaws, MaskedTokensCountInAnEmptyRowThatIsTheMeanOfAll) {
   EXPECT_FALSE(reason(EmptyRow::mean_v));
 }
 
-// An exp that is off by its ulps where it is subnormal leaves 2^-24 in f16 of a key 128 nats below, which a wide out shows.
+// An exp that is off by its ulps where it is subnormal leaves 2^-24 in f16 of a key 128 nats below, which a wide out
+// shows.
 TEST(MhaLaws, SelectionGrantsOtherKeysAnUlpOfASubnormalWeight) {
   EXPECT_EQ(tell(law_named("block-selection"), "f32,softmax=f16", plain, BlockDefect::none, "selection", 40).asked, 0);
   EXPECT_EQ(tell(law_named("block-selection"), "f16", R"({"lse_merge":"none","exp_ulp":1024})", BlockDefect::none,
@@ -238,8 +240,8 @@ TEST(MhaLaws, SelectionGrantsOtherKeysAnUlpOfASubnormalWeight) {
   EXPECT_GT(tell(law_named("block-selection"), "f16", plain, BlockDefect::none, "selection", 40).asked, 30);
 }
 
-// Heads whose arithmetic depends on their place differ in their last bits once they stand elsewhere: no fault, where both results keep
-// the bound. One that is taken for another leaves it.
+// Heads whose arithmetic depends on their place differ in their last bits once they stand elsewhere: no fault, where
+// both results keep the bound. One that is taken for another leaves it.
 TEST(MhaLaws, HeadsMayBeComputedByTheirPlace) {
   const mha::Contract contract = mha::contract_for(mha::policy_from_text("f32"));
   const mha::Inputs inputs =
@@ -295,7 +297,7 @@ TEST(MhaLaws, SayWhyTheyDoNotApply) {
                            return Tensor();
                          }};
   for (const BlockLaw& law : properties::block_laws()) {
-    if (!law.not_applicable(trial.problem(), contract)) continue;  // of any block: one tensor with other contents
+    if (!law.not_applicable(trial.problem(), contract)) continue;  // a law of any block: one tensor with other contents
     const Verdict verdict = properties::check(law, trial);
     EXPECT_EQ(verdict.kind, VerdictKind::skip) << law.name;
     EXPECT_FALSE(verdict.reason.empty()) << law.name;

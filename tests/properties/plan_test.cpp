@@ -1,4 +1,4 @@
-// Which laws need no plan but that of the base call: `keeps_plan()` says so of exactly those.
+// The laws that need no plan but that of the base call: `keeps_plan()` holds for exactly those.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -42,7 +42,7 @@ std::string plan_of(const attest_attention& call) {
 }
 
 TEST(KeepsPlan, IsSaidOfLawsWhoseCallsDifferInContentsAlone) {
-  std::map<std::string_view, std::string> other;  // of each law, a problem for which it asked for another plan
+  std::map<std::string_view, std::string> other;  // per law, a problem for which it asked for another plan
   std::map<std::string_view, int> asked;
   Contract contract = test::promise(Format::f32);
   Supports supports;

@@ -1,4 +1,5 @@
-// repeat and kept-state: each must fail on a fake whose answers differ from call to call, and must not on conforming ones.
+// repeat and kept-state: each must fail on a fake whose answers differ from call to call, and must not on conforming
+// ones.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -57,7 +57,7 @@ test::Kernel writing(std::function<double(double y, Index c)> output) {
 
 struct Wrong {
   const char* law;
-  const char* options;  // of a problem to which it applies
+  const char* options;  // options of a problem to which it applies
   test::Kernel kernel;
 };
 
@@ -205,7 +205,7 @@ TEST(Hull, HoldsWhereNoEnclosureJudges) {
   };
   EXPECT_EQ(verdict("policy-bound", 3e4).kind, VerdictKind::vacuous);
   EXPECT_EQ(verdict("hull", 3e4).kind, VerdictKind::fail);
-  EXPECT_EQ(verdict("hull", 0).kind, VerdictKind::pass);  // what an infinite sum leaves
+  EXPECT_EQ(verdict("hull", 0).kind, VerdictKind::pass);  // the result of an infinite sum
   contract.empty_row = EmptyRow::unspecified;             // a row that lost every key may hold anything
   EXPECT_EQ(verdict("hull", 3e4).kind, VerdictKind::vacuous);
 }
@@ -241,7 +241,7 @@ TEST(SeveralProblems, SkipWithAReason) {
   EXPECT_EQ(reason("duplicated-columns", [](Problem& p) { p.d = p.dv = 1; }), "the subject takes a single column");
 }
 
-// What a subject says that it takes is all that it is asked for.
+// A law asks a subject only for calls that it says it takes.
 TEST(SeveralProblems, AskOnlyForWhatTheSubjectTakes) {
   test::Fake subject([](const attest_attention& call) {
     const auto contiguous = [](const attest_tensor& t) {

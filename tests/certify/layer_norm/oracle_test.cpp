@@ -1,9 +1,9 @@
-// The certificate of layer_norm and its oracle share the page of formulas and no code: over random problems and contracts, ball arithmetic
-// gives the interval that long double gives, and the same verdict on values on its ends, one step in and one step out, on both
-// sides and far off; and on NaN and infinities.
+// The certificate of layer_norm and its oracle share the page of formulas and no code: over random problems and
+// contracts, ball arithmetic gives the interval that long double gives, and the same verdict on values on its ends, one
+// step in and one step out, on both sides and far off; and on NaN and infinities.
 //
-// The oracle adds terms for its own rounding. A value that only these let in is counted as an edge: the certificate stands, the
-// oracle accepts. The other way round nothing is excused.
+// The oracle adds terms for its own rounding. A value that only these let in is counted as an edge: the certificate
+// stands, the oracle accepts. The other way round nothing is excused.
 //
 // ATTEST_CERTIFY_PROBLEMS (1200) and ATTEST_CERTIFY_SEED (1) choose the problems.
 #include <fmt/format.h>
@@ -60,7 +60,7 @@ void compare(const Interval& proof, const Again& again, const oracle::layer_norm
   ++totals.elements;
   ASSERT_EQ(proof.nan, o.enclosure.expect == oracle::Expect::nan) << where;
   const bool open = proof.undetermined || !proof.lo.is_finite() || !proof.hi.is_finite();
-  double slack = 0;  // what float64 rounds off the ends
+  double slack = 0;  // rounding error of float64 at the ends
   std::vector<double> values{std::numeric_limits<double>::quiet_NaN(), infinity, -infinity, 0};
   if (!open) {
     const double lo = middle(proof.lo), hi = middle(proof.hi), width = hi - lo,
@@ -68,8 +68,8 @@ void compare(const Interval& proof, const Again& again, const oracle::layer_norm
     const double hull = o.enclosure.hull_hi - o.enclosure.hull_lo;
     // Both ends are doubles here, each rounded once.
     const double inner = 0x1.1p-52 * size;
-    // The oracle's own rounding, of results narrower than f64 that of double. Statistics in f64 are beside a reference of 2^-60, not far below
-    // 2^-53.
+    // The oracle's own rounding. For results narrower than f64 it is that of double. Statistics in f64 have a reference
+    // of 2^-60, not far below 2^-53.
     const double own = format == Format::f64 ? 0x1p-60 : 0x1p-52;
     slack = width * (statistics == Format::f64 ? 1e-2 : 1e-10) + (own + 0x1p-52) * 1.01 * size +
             own * 1.01 * std::fabs(o.beta) + 1e-18 * hull;
@@ -158,7 +158,8 @@ TEST(LayerNormCertificate, AgreesWithTheOracle) {
   EXPECT_GT(totals.falls, totals.values / 10);
 }
 
-// An epsilon that statistics in f32 round, beside which the variance is nothing: half an ulp of epsilon is a quarter of one of a result in f64.
+// An epsilon that statistics in f32 round, beside which the variance is nothing: half an ulp of epsilon is a quarter of
+// one of a result in f64.
 TEST(LayerNormCertificate, AgreesWhereEpsilonIsNearlyAll) {
   Totals totals;
   compare_problem(20267, 4780, totals);
@@ -166,8 +167,8 @@ TEST(LayerNormCertificate, AgreesWhereEpsilonIsNearlyAll) {
   EXPECT_GT(totals.elements, 10);
 }
 
-// Sums that may grow a thousandfold by rounding alone; exact means beside a gamma near the end of the range; f64 rows whose sum,
-// squares or differences are past the range of double; variances of which their errors leave a thousandth.
+// Sums that may grow a thousandfold by rounding alone; exact means beside a gamma near the end of the range; f64 rows
+// whose sum, squares or differences are past the range of double; variances of which their errors leave a thousandth.
 TEST(LayerNormCertificate, AgreesAtTheEndsOfRanges) {
   constexpr std::pair<int, int> problems[] = {
       {20268, 7400},  {20270, 7095}, {20303, 10170}, {20307, 3577}, {20310, 6940}, {20314, 7036}, {20321, 6132},

@@ -1,11 +1,11 @@
 #pragma once
-// The certificate of attention blocks and their oracle share docs/mha.md and no code: over random problems and contracts, ball
-// arithmetic gives the interval that float64 gives for every way that a contract permits, and the same verdict on values on its
-// edges and off them.
+// The certificate of attention blocks and their oracle share docs/mha.md and no code: over random problems and
+// contracts, ball arithmetic gives the interval that float64 gives for every way that a contract permits, and the same
+// verdict on values on its edges and off them.
 //
-// The oracle adds terms for its own rounding, the certificate makes none: its interval lies between those of the certificate with
-// these terms left out and counted several times, and on a value between the two the oracle may accept what the certificate proves
-// wrong. Such values are counted.
+// The oracle adds terms for its own rounding, the certificate makes none: its interval lies between those of the
+// certificate with these terms left out and counted several times, and on a value between the two the oracle may accept
+// what the certificate proves wrong. Such values are counted.
 //
 // ATTEST_CERTIFY_PROBLEMS (600) and ATTEST_CERTIFY_SEED (1) choose the problems.
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Totals {
   std::int64_t apart = 0;  // ends of a stage that the oracle's own error rounds elsewhere
 };
 using Complaints = std::vector<std::string>;
-// What is done to the oracle's enclosure before it is compared, so that a wrong one is seen to be refuted.
+// Changes the oracle's enclosure before it is compared, so that a wrong one is seen to be refuted.
 using Plant = std::function<void(oracle::Enclosure&, Format)>;
 
 struct Pair {
@@ -41,7 +41,7 @@ struct Pair {
   Format stage, tensor;
   bool flush;
   std::string where;
-  double least = 0;  // what doubles among subnormal numbers may have rounded off the oracle's ends
+  double least = 0;  // error of doubles among subnormal numbers at the oracle's ends
 };
 
 // The intervals of both, and their verdicts on values at the ends, beside them and far off.

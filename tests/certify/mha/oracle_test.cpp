@@ -133,7 +133,7 @@ TEST(MhaCertificate, RefutesAPlantedWrongValue) {
     for (std::uint64_t n = 0; n < 60; ++n) {
       const std::uint64_t key = mix(n + 0x706c616e74);
       const Asked of = asked(key);
-      if (of.problem.dtype == Format::f64) continue;  // whose ulp is the oracle's own error
+      if (of.problem.dtype == Format::f64) continue;  // an ulp of float64 is the oracle's own error
       const mha::Contract contract = of.named.contract();
       Complaints complaints;
       bool planted = false;

@@ -19,12 +19,12 @@ namespace {
 
 using certify::Answer;
 
-// Heads of whatever projections may leave, as the oracle has them where nothing was given, way by way. `off`: another chain is told
-// to the certificate, so that they differ.
+// Compares heads for all projections that the contract permits with the oracle's where nothing was given, way by way.
+// `off`: the certificate is given another chain, so that they differ.
 void compare_heads(std::uint64_t key, bool off, Totals& totals, Complaints& complaints) {
   const Asked of = asked(key);
   const mha::Problem& p = of.problem;
-  if (p.dtype == Format::f64) return;  // whose ulp is the oracle's own error
+  if (p.dtype == Format::f64) return;  // an ulp of float64 is the oracle's own error
   const mha::Contract contract = of.named.contract();
   mha::Contract told = contract;
   if (off) told.attention.arithmetic.exp_ulp += 50;
@@ -72,8 +72,8 @@ TEST(MhaCertificate, HeadsAgreeWithTheOracle) {
   EXPECT_GT(others.size(), 20u);
 }
 
-// What of q, k or v one element may be, of every way, and what certify() says of claims of it. `planted`: the oracle's upper end is
-// told as a number of the stage's format higher than it is.
+// The permitted values of one element of q, k or v, of every way, and the answers of certify() to claims about it.
+// `planted`: the oracle's upper end is given as a number of the stage's format higher than it is.
 struct Projections {
   Totals totals;
   Complaints complaints;
@@ -133,7 +133,7 @@ void compare_projection(const Asked& of, std::size_t which, const std::array<Ind
 void compare_projection(std::uint64_t key, Projections& to) {
   const Asked of = asked(key);
   const mha::Problem& p = of.problem;
-  if (p.dtype == Format::f64) return;  // whose ulp is the oracle's own error
+  if (p.dtype == Format::f64) return;  // an ulp of float64 is the oracle's own error
   const auto which = static_cast<std::size_t>(below(key, 3));
   const auto pick = [&](std::uint64_t salt, Index count) {
     return static_cast<Index>(below(mix(key + salt), static_cast<std::uint64_t>(count)));
@@ -169,8 +169,8 @@ TEST(MhaCertificate, ProjectionsAgreeWithTheOracle) {
   EXPECT_GT(off.complaints.size(), 30u);
 }
 
-// Ends may be ties of the format, of numbers flushed to a power of two most of all. There the oracle's own error, however small,
-// takes the number farther out, and the certificate, which has none, the even one: neither is wrong.
+// Ends may be ties of the format, of numbers flushed to a power of two most of all. There the oracle's own error,
+// however small, takes the number farther out, and the certificate, which has none, the even one: neither is wrong.
 TEST(MhaCertificate, ProjectionsWhoseEndIsATie) {
   struct Case {
     const char *policy, *numbers, *problem;

@@ -1,4 +1,5 @@
-// Problems of layer_norm: text and JSON there and back, what is refused and how, and tensors that depend on coordinates alone.
+// Problems of layer_norm: text and JSON there and back, refusals and their sentences, and tensors that depend on
+// coordinates alone.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// The kernels of layer_norm: near the plain formula where nothing is hard, the same bits at any number of threads and in any layout,
-// exact where arithmetic is; faults differ from their parents.
+// The kernels of layer_norm: near the plain formula where nothing is hard, the same bits at any number of threads and
+// in any layout, exact where arithmetic is; faults differ from their parents.
 #include <gtest/gtest.h>
 
 #include <cmath>

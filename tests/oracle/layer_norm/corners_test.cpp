@@ -123,7 +123,8 @@ TEST(LayerNormCorners, ASumThatGrowsByRoundingAlone) {
   EXPECT_NE(oracle.judge(out, none).kind, VerdictKind::fail);
 }
 
-// Of rows whose mean is exact nothing is added for the reference, which gamma would multiply: t is nearly 0, and no result infinite.
+// Rows whose mean is exact add nothing for the reference, which gamma would multiply: t is nearly 0, and no result
+// infinite.
 TEST(LayerNormCorners, AnExactMeanBesideAHugeGamma) {
   const Contract contract = attest::layer_norm::contract_for(policy_from_text("f16"));
   const Problem problem = problem_from_text(
@@ -137,7 +138,8 @@ TEST(LayerNormCorners, AnExactMeanBesideAHugeGamma) {
   EXPECT_LT(interval.enclosure.hi, 1);
 }
 
-// Squares past the range of f64: beta is left, or NaN, or what a kernel gives that scales the row first, and nothing else.
+// Squares past the range of f64: permitted are beta, NaN, or the result of a kernel that scales the row first, and
+// nothing else.
 TEST(LayerNormCorners, SquaresPastTheRangeOfDouble) {
   const Contract contract = attest::layer_norm::contract_for(policy_from_text("f64"));
   const Problem problem =

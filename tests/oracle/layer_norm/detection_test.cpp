@@ -1,5 +1,5 @@
-// What the bounds are worth: each fault of the catalogue is found by random problems, from every seed; its parent is not. And the
-// table of docs/layer-norm.md: how many of a hundred cases of eight rows show a defect.
+// The detection of faults by the bounds: random problems, from every seed, find each fault of the catalogue, and not
+// its parent. The table of docs/layer-norm.md is printed too: how many of a hundred cases of eight rows show a defect.
 //
 // ATTEST_LAYER_NORM_TABLE (25) is the number of cases of a cell.
 #include <fmt/format.h>
@@ -177,7 +177,7 @@ Proofs found_by_proofs(Index depth, const char* regime, Defect defect, int cases
   return found;
 }
 
-// What intervals leave, and one mean for a row sees: the second table of docs/layer-norm.md.
+// Defects that intervals leave, and that one mean for a row finds: the second table of docs/layer-norm.md.
 TEST(LayerNormDetection, OneMeanSeesWhatIntervalsDoNot) {
   struct Cell {
     Index depth;

@@ -1,5 +1,5 @@
-// The quick level and the whole formulas say the same: of kernels right and wrong, and of values on the ends of the intervals, one
-// step inside and one outside.
+// The quick level and the whole formulas say the same: of kernels right and wrong, and of values on the ends of the
+// intervals, one step inside and one outside.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -73,7 +73,7 @@ TEST(LayerNormLevels, EndsOfIntervals) {
             const Enclosure e = oracle.interval(r, i).enclosure;
             const bool up = (mix(n ^ static_cast<std::uint64_t>(r * 70001 + i)) & 1) != 0;
             double value = round_to(format, up ? e.hi : e.lo);
-            // Of a row only few elements leave, so that some of the others are looked at first.
+            // Only few elements of a row leave, so that some of the others are looked at first.
             const bool leaves = outward && (i * 4 + one) % 37 == 36;
             if (leaves || !outward) {
               const double away =
@@ -87,7 +87,7 @@ TEST(LayerNormLevels, EndsOfIntervals) {
   }
 }
 
-// Of f64, whose ends are doubles as out is, subnormal ones too: one element lies a step outside.
+// Ends of intervals in f64 are doubles as out is, subnormal ones too: one element lies a step outside.
 TEST(LayerNormLevels, EndsOfIntervalsInDouble) {
   using attest::layer_norm::Weights;
   constexpr Weights weights[] = {Weights::tiny, Weights::none, Weights::normal, Weights::zero, Weights::wide};
@@ -122,8 +122,8 @@ TEST(LayerNormLevels, EndsOfIntervalsInDouble) {
   EXPECT_GT(failing, 100);
 }
 
-// Tiny x, tiny and huge gamma, rows close to a constant, an epsilon that is nearly all of the root's argument: one element at a time lies a step outside, or on an
-// end; the others lie where they should.
+// Tiny x, tiny and huge gamma, rows close to a constant, an epsilon that is nearly all of the root's argument: one
+// element at a time lies a step outside, or on an end; the others lie where they should.
 TEST(LayerNormLevels, EachElementOfTinyAndHugeDoubles) {
   using attest::layer_norm::Values, attest::layer_norm::Weights;
   constexpr Values values[] = {Values::tiny, Values::normal, Values::heavy, Values::sparse, Values::near_constant};
@@ -190,7 +190,7 @@ TEST(LayerNormLevels, NothingOutsideIsAccepted) {
     Tensor out = make_out(problem);
     LayerNormOracle oracle(contract, problem, inputs);
     for (int step = 0; step < 24; ++step) {
-      const double share = 0.8 + 0.02 * step;  // of the way to the end
+      const double share = 0.8 + 0.02 * step;  // share of the way to the end
       for (Index i = 0; i < problem.hidden; ++i) {
         const Enclosure e = oracle.interval(0, i).enclosure;
         const double end = i % 2 ? e.hi : e.lo;
@@ -201,7 +201,8 @@ TEST(LayerNormLevels, NothingOutsideIsAccepted) {
   }
 }
 
-// What a kernel gives that takes a contract to its ends, each by `key`, and the oracle of that problem: both levels say the same of it.
+// The outputs of a kernel that takes a contract to its ends, each by `key`, and the oracle of that problem. Both levels
+// must judge them alike.
 struct AtTheEnds {
   AtTheEnds(const Contract& contract, const Problem& problem, std::uint64_t key)
       : inputs(materialise(problem)),
@@ -220,8 +221,8 @@ struct AtTheEnds {
   const std::string where;
 };
 
-// Contracts that differ in every number: kernels that take them to their ends, and values on the ends of the intervals, a step
-// outside and well past them, between numbers that are no numbers and exactly beta.
+// Contracts that differ in every number: kernels that take them to their ends, and values on the ends of the intervals,
+// a step outside and well past them, between numbers that are no numbers and exactly beta.
 TEST(LayerNormLevels, ContractsOfEveryNumber) {
   for (std::uint64_t n = 0; n < setting("ATTEST_LAYER_NORM_PROBLEMS", 4000); ++n) {
     const std::uint64_t key = extend(mix(setting("ATTEST_LAYER_NORM_SEED", 7)), n);
@@ -251,7 +252,7 @@ TEST(LayerNormLevels, ContractsOfEveryNumber) {
   }
 }
 
-// Of an infinity where beta is near the end of the range and nothing is left of t, of either sign: both levels say that it is wrong.
+// Both levels find an infinity of either sign wrong where beta is near the end of the range and nothing is left of t.
 TEST(LayerNormLevels, AnInfinityBesideAHugeBeta) {
   for (const char* const rows : {"rows=35 hidden=8", "rows=1 hidden=8", "rows=3 hidden=200"})
     for (std::uint64_t n = 1; n <= 20; ++n) {
@@ -270,8 +271,9 @@ TEST(LayerNormLevels, AnInfinityBesideAHugeBeta) {
     }
 }
 
-// Where the mean may be off by more than elements lie from it, and gamma is near the end of the range, intervals are the whole line: an
-// infinity is no more than permitted there, of which nothing is judged, and what is finite cannot be wrong.
+// Where the mean may be off by more than elements lie from it, and gamma is near the end of the range, intervals are
+// the whole line: an infinity is no more than permitted there, so that nothing is judged, and no finite number can be
+// wrong.
 TEST(LayerNormLevels, WholeLinesOfDoublesSayNothing) {
   Contract contract = attest::layer_norm::contract_for(policy_from_text("f64"));
   contract.arithmetic.variance = Variance::two_pass_corrected;
@@ -300,8 +302,9 @@ TEST(LayerNormLevels, WholeLinesOfDoublesSayNothing) {
   EXPECT_GT(wide, 10);
 }
 
-// Rows of few elements, which are looked at many at a time: of kernels that take contracts of every number to their ends, as they gave
-// them, with one element moved to an end of its interval or past it, and with numbers that are none.
+// Compares rows of few elements, which are looked at many at a time: outputs of kernels that take contracts of every
+// number to their ends, as they gave them, with one element moved to an end of its interval or past it, and with NaN
+// and infinities.
 void compare_many_rows(std::uint64_t seed, std::uint64_t n) {
   const std::uint64_t key = extend(mix(seed + 91), n);
   constexpr const char* policies[] = {"f32", "f16", "bf16", "f64", "f16-all", "bf16-all"};
@@ -340,7 +343,8 @@ TEST(LayerNormLevels, ManyShortRows) {
     compare_many_rows(seed, n);
 }
 
-// Rows that are narrow and hold infinities alone, which are permitted, beside rows that are wide: nothing narrow is judged.
+// Rows that are narrow and hold infinities alone, which are permitted, beside rows that are wide: nothing narrow is
+// judged.
 TEST(LayerNormLevels, WideRowsBesideInfinities) { compare_many_rows(7, 70031); }
 
 // Weighted merges lose more than n times what all numbers come to: rows are wide that would be narrow without them.

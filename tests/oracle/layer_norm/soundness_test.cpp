@@ -1,5 +1,5 @@
-// No kernel that keeps its contract is ever found wrong. The emulator draws a contract, a problem and a scheme that takes every
-// number of the contract to its end, to one side; every element it gives must lie in its interval.
+// No kernel that keeps its contract is ever found wrong. The emulator draws a contract, a problem and a scheme that
+// takes every number of the contract to its end, to one side; every element it gives must lie in its interval.
 //
 // ATTEST_LAYER_NORM_CASES (6000) and ATTEST_LAYER_NORM_SEED (1) choose the problems.
 #include <fmt/format.h>

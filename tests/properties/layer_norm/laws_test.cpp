@@ -1,5 +1,5 @@
-// The laws of layer_norm: correct kernels keep each, over random problems; each applies often enough to mean something; and a kernel
-// whose later answers differ in one place is found by each.
+// The laws of layer_norm: correct kernels keep each, over random problems; each applies often enough to mean something;
+// and a kernel whose later answers differ in one place is found by each.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -138,7 +138,8 @@ TEST(LayerNormLaws, EachFindsAKernelThatBreaksIt) {
   }
 }
 
-// A kernel that keeps its last result, by the contents of all tensors but one, is found by the law of that tensor alone.
+// A kernel that keeps its last result, by the contents of all tensors but one, is found by the law of that tensor
+// alone.
 TEST(LayerNormLaws, OfOneTensorSeeWhatIsKeptWithoutALookAtIt) {
   const std::map<std::string_view, Tensor Inputs::*> tensors{{"other-x", &Inputs::x},
                                                              {"other-residual", &Inputs::residual},
@@ -213,10 +214,9 @@ TEST(LayerNormLaws, MovedNumbersShowWhatTheProblemHides) {
   }
 }
 
-// What leaves each element in its interval where the mean may be far off, and no mean explains: 16 rows of 1,024 at a mean of 10,000
-// deviations, sums of at most 40 additions. Kernels that keep their contract, in any order, are explained.
-// r gamma, x r gamma or m r gamma among the subnormal numbers lose bits that a power of two gives back, where out itself is normal or
-// none of it is left: a kernel that makes them first is not blamed. Normal ones are compared, and a step is found.
+// r gamma, x r gamma or m r gamma among the subnormal numbers lose bits that a power of two gives back, where out
+// itself is normal or none of it is left: a kernel that makes them first is not blamed. Normal ones are compared, and a
+// step is found.
 TEST(LayerNormLaws, PowersOfTwoLeaveSubnormalProductsAlone) {
   struct Case {
     const char *law, *policy, *form, *problem;
@@ -260,6 +260,9 @@ TEST(LayerNormLaws, PowersOfTwoLeaveSubnormalProductsAlone) {
   }
 }
 
+// Rows with each element in its interval where the mean may be far off, and no mean explains all: 16 rows of 1,024 at a
+// mean of 10,000 deviations, sums of at most 40 additions. Kernels that keep their contract, in any order, are
+// explained.
 TEST(LayerNormLaws, OneMeanExplainsARow) {
   const Law& law = *find_law("shared-mean");
   Contract contract = attest::layer_norm::contract_for(policy_from_text("f32"));
