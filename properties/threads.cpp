@@ -1,7 +1,7 @@
 // threads: the same call at 1, 2 and more threads gives the same bits, if the contract claims `deterministic: threads`;
 // else results within the enclosure.
 //
-// What `threads` of a call says is an upper limit, which any subject may be given. Catches reductions whose order or
+// The option `threads` of a call is an upper limit, which any subject may be given. Catches reductions whose order or
 // number of parts follows the threads, and work that falls between them.
 #include <array>
 
