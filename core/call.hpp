@@ -87,7 +87,7 @@ class Call {
     static_assert(sizeof call <= most_bytes);
     std::memcpy(bytes_, &call, sizeof call);
   }
-  // With no tensor, every number 0.
+  // Makes a call with no tensor and every number 0.
   explicit Call(const CallShape& shape);
 
   [[nodiscard]] const CallShape& shape() const noexcept { return *shape_; }

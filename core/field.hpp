@@ -79,13 +79,13 @@ struct FieldRow : FieldFacts {
 };
 using Field = FieldRow<Problem, Supports>;
 
-// In print order.
+// The fields in print order.
 std::span<const Field> fields() noexcept;
 const Field* find_field(std::string_view name) noexcept;
 // The position of a row in fields().
 inline std::size_t position(const Field& row) noexcept { return static_cast<std::size_t>(&row - fields().data()); }
 
-// Its number in effect: labels by index, flags 0 or 1.
+// Returns its number in effect: labels by index, flags 0 or 1.
 template <class P, class S>
 double number_of(const FieldRow<P, S>& field, const P& problem) {
   if (field.in_effect) return field.in_effect(problem);

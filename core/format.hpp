@@ -14,7 +14,7 @@ namespace attest {
 // Floating-point formats. tf32 exists as an operand format only, never in memory.
 enum class Format : std::uint8_t { f16, bf16, tf32, f32, f64 };
 inline constexpr int format_count = 5;
-// In the order of Format.
+// The names in the order of Format.
 inline constexpr std::array<std::string_view, format_count> format_names{"f16", "bf16", "tf32", "f32", "f64"};
 
 std::string_view name(Format format) noexcept;

@@ -15,7 +15,7 @@ bool letter(char c) noexcept { return c >= 'a' && c <= 'z'; }
 bool digit(char c) noexcept { return c >= '0' && c <= '9'; }
 bool capital(char c) noexcept { return c >= 'A' && c <= 'Z'; }
 
-// From a file or a stranger: cut, and without what could move a terminal.
+// Returns a text of a file or a stranger for display: cut, and without characters that could move a terminal.
 std::string shown(std::string_view text) {
   std::string line(text.substr(0, longest_form_word + 8));
   std::ranges::replace_if(

@@ -43,13 +43,13 @@ std::vector<T> picked(const std::vector<T>& all, const std::vector<std::size_t>&
   return some;
 }
 
-// For who is asked for problems that two subjects both take.
+// Returns the error for a request of problems that two subjects both take.
 inline Error nothing_in_common(const SubjectInfo& a, const SubjectInfo& b, std::string_view what) {
   return usage_error(fmt::format("{} and {} take no problem in common: {}", a.name, b.name, what));
 }
 
-// Returns both subjects with the common `supports` of an operation that each offers. `narrowed(info)` puts it in.
-// Whether a policy is declared is said of each.
+// Returns both subjects with the common `supports` of an operation that each offers. `narrowed(info)` puts it in. The
+// first counts as declaring a policy only where both do.
 template <class Offer, class Narrowed>
 std::pair<SubjectInfo, SubjectInfo> both_narrowed(const SubjectInfo& a, const SubjectInfo& b,
                                                   std::optional<Offer> SubjectInfo::*offer, Narrowed narrowed) {

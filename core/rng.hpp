@@ -33,7 +33,7 @@ constexpr std::uint64_t below_few(std::uint64_t bits, std::uint64_t n) noexcept 
 // x < 2^51, by what registers of any width have: not all of them have the conversion.
 constexpr double as_double(std::uint64_t x) noexcept { return std::bit_cast<double>(x | 0x4330000000000000) - 0x1p52; }
 
-// In (-1, 1), a multiple of 2^-52.
+// Returns a number in (-1, 1), a multiple of 2^-52.
 constexpr double symmetric_uniform(std::uint64_t bits) noexcept {
   return static_cast<double>(static_cast<std::int64_t>(bits) >> 11) * 0x1p-52;
 }

@@ -238,7 +238,7 @@ Tensor::Tensor(DType type, std::span<const Index> shape, std::span<const Index> 
   const std::size_t base = static_cast<std::size_t>(base_offset) * width;
   const std::size_t elements = std::max(static_cast<std::size_t>(needed), base + width);
   if (!far) parts = {nullptr, guard + elements + guard, 0, 1};
-  // So that elements begin at a multiple of `alignment`.
+  // The size with which elements begin at a multiple of `alignment`.
   const std::size_t header = round_up(sizeof(Block) + guard, alignment) - guard;
   const Room room = make_room(header, parts);
   block_.reset(new (room.block) Block);

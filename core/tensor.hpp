@@ -57,7 +57,7 @@ struct MemoryParts {
   std::size_t count = 0;
 
   [[nodiscard]] std::span<std::byte> part(std::size_t n) const noexcept { return {first + n * step, size}; }
-  // From the first byte to the last.
+  // The distance from the first byte to the end of the last.
   [[nodiscard]] std::size_t span() const noexcept { return count == 0 ? 0 : (count - 1) * step + size; }
 };
 // Returns the memory of a tensor whose view begins at its first element.

@@ -7,8 +7,8 @@
 namespace attest {
 namespace {
 
-// In place of the weights of the fields: bhsd bshd padded_rows odd_base spaced transposed slice far broadcast_batch
-// broadcast_heads broadcast_rows.
+// The weights in place of those of the fields: bhsd bshd padded_rows odd_base spaced transposed slice far
+// broadcast_batch broadcast_heads broadcast_rows.
 constexpr std::array<std::uint16_t, layout_count> strided{0, 30, 12, 10, 8, 10, 18, 4, 4, 4, 4}, contiguous{1};
 
 }  // namespace

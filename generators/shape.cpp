@@ -79,7 +79,8 @@ Integer elements_of(const Problem& p) {
 // Where a problem of that many multiply-adds and all its parts are counted in 64 bits.
 constexpr Index most_narrow_work = Index{1} << 60;
 
-// From the smallest problem of the domain up to the end of a band, or 16 times the smallest if that is more.
+// Draws the work from the smallest problem of the domain up to the end of a band, or 16 times the smallest if that is
+// more.
 Index draw_work(Source& source, Index smallest, int size) {
   const Index band = source.below(1000), end = band == 0 ? 28 : band < 100 ? 22 : 16;
   const Index octaves = std::max<Index>(end + 1 - bits_of(smallest), 4) * std::clamp(size, 0, 100) / 100;

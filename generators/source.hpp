@@ -21,11 +21,11 @@ class Source {
 
   [[gnu::always_inline]] constexpr std::uint64_t next() noexcept { return mix(state_ += 0x9E3779B97F4A7C15u); }
 
-  // In [0, n), n >= 1.
+  // Draws from [0, n), n >= 1.
   constexpr Index below(Index n) noexcept {
     return static_cast<Index>(attest::below(next(), static_cast<std::uint64_t>(n)));
   }
-  // In [lo, hi].
+  // Draws from [lo, hi].
   constexpr Index between(Index lo, Index hi) noexcept { return lo + below(hi - lo + 1); }
   // True `of` times in `out_of`.
   constexpr bool chance(Index of, Index out_of) noexcept { return below(out_of) < of; }
@@ -38,7 +38,7 @@ class Source {
     return pick(std::span<const T>(choices));
   }
 
-  // In [1, limit], limit >= 1: every octave equally often, within an octave uniform. Log-uniform to
+  // Draws from [1, limit], limit >= 1: every octave equally often, within an octave uniform. It is log-uniform to
   // within a factor 1.5, in integers alone.
   constexpr Index log_uniform(Index limit) noexcept {
     const Index first = Index{1} << below(bits_of(limit));

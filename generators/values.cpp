@@ -107,7 +107,7 @@ void draw_distribution(Problem& problem, const Domain& domain, Source& source) {
   draw_field<&Problem::v_form>(problem, domain, source);
 }
 
-// Once the scale is known.
+// Fits the levels' amplitude once the scale is known.
 void fit_levels(Problem& problem, Source& source) {
   if (problem.values == Values::levels && source.chance(3, 4)) problem.amplitude = amplitude_of_levels(problem);
   if (problem.values == Values::ends && source.chance(3, 4)) problem.amplitude = amplitude_of_ends(problem, source);

@@ -21,7 +21,7 @@ ATTEST_LANES typename FloatsOf<N>::Type at_most(typename FloatsOf<N>::Type x, ty
   return x > most ? most : x;
 }
 #if defined(__AVX512F__)
-// To the nearest integer, the even one of two.
+// Rounds to the nearest integer, the even one of two.
 template <int N>
 ATTEST_LANES typename FloatsOf<N>::Type to_integers(typename FloatsOf<N>::Type x) {
   using V = typename FloatsOf<N>::Type;

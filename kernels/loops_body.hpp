@@ -39,7 +39,7 @@ struct LoopsOf {
     static constexpr int N = width < padding ? width : static_cast<int>(padding);
     typename FloatsOf<N>::Type part[padding / N] = {};
 
-    // Adds the elements [j, j + N or width).
+    // Adds x, which holds the elements [j, j + N or width).
     template <int M>
     ATTEST_LANES void add(const typename FloatsOf<M>::Type& x, Index j) {
       if constexpr (M > N) {

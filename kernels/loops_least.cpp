@@ -1,4 +1,4 @@
-// For what every machine has.
+// The loops for the instruction set that every machine has.
 #include "kernels/loops_body.hpp"
 
 namespace attest::kernels {

@@ -78,7 +78,7 @@ void clear_absent(const ScatteredRows& rows, Index j, Index columns, Index step,
       for (Index c = 0; c < columns; ++c) x[c * step + r] = 0;
 }
 
-// From scaled products to masked scores: those of key j.
+// Turns scaled products into masked scores: those of key j.
 void finish_scattered(const Call& call, const ScatteredRows& rows, Index j, float* s) {
   if (call.softcap_before_bias) apply_softcap(call, s, rows.count);
   if (call.bias) {

@@ -32,7 +32,7 @@ void add_bias_column(const Call& call, Index b, Index h, Index i0, Index rows, I
   }
 }
 
-// From scaled products to masked scores: those of key j of rows [i0, i0 + rows).
+// Turns scaled products into masked scores: those of key j of rows [i0, i0 + rows).
 void finish_scores(const Call& call, Index b, Index h, Index i0, Index rows, Index j, Index length, float* s) {
   if (call.softcap_before_bias) apply_softcap(call, s, rows);
   if (call.bias) add_bias_column(call, b, h, i0, rows, j, s);

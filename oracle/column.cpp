@@ -76,7 +76,7 @@ void Column::read(const Call& call, const Row& row, Index b, Index h, Index colu
   own_.resize(static_cast<std::size_t>(padded_));
   std::fill(own_.begin() + std::ssize(row.keys), own_.end(), 0.0);
   radius_.assign(intervals ? own_.size() : 0, 0);
-  // In registers: what is stored in own_ might be any of the members.
+  // Locals that stay in registers: a store to own_ might change any of the members.
   bool finite = true, unknown = false;
   double most = 0, hull_lo = infinity, hull_hi = -infinity;
   const Index* const keys = row.keys.data();

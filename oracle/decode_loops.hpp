@@ -23,7 +23,7 @@ ATTEST_LANE_FN L from_f16(const Halves<L>& halves) {
   }
 #endif
   using Bits = typename L::Bits;
-  // In two steps, for each of which there is an instruction.
+  // The conversion takes two steps, for each of which there is an instruction.
   const Bits bits = converted<Bits>(converted<Pack<std::uint32_t, L::per_vector>>(halves)), magnitude = bits & 0x7fff;
   constexpr std::int64_t bias = std::int64_t{1023 - 15} << 52;
   const L normal = bits_as<L>((magnitude << 42) + bias);

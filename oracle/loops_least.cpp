@@ -1,4 +1,4 @@
-// For what every machine has.
+// The loops for the instruction set that every machine has.
 #include "oracle/decode_loops.hpp"
 #include "oracle/full_loops.hpp"
 #include "oracle/products_loops.hpp"

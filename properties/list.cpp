@@ -55,7 +55,7 @@ Property compare_bound();
 Property compare_bits();
 
 std::span<const Property> all_laws() noexcept {
-  // In the order in which a failing case is reported.
+  // The laws in the order in which a failing case is reported.
   static const Property all[] = {
       guards(),
       result_class(),  // memory and class

@@ -101,7 +101,7 @@ Sighting merged(const Contract& contract, const Part* parts, Index b, Index h, I
   sum.enclosure.y = mean(weight(z[0], z[1]), y[0], y[1]);
   sum.enclosure.lo = std::min(mean(least, out[0].lo, out[1].lo), mean(most, out[0].lo, out[1].lo)) - slack;
   sum.enclosure.hi = std::max(mean(least, out[0].hi, out[1].hi), mean(most, out[0].hi, out[1].hi)) + slack;
-  // Also where both parts are empty: there is no mean of nothing.
+  // The mean of two empty parts is undetermined too: there is no mean of nothing.
   sum.enclosure.undetermined = sum.enclosure.nonfinite_ok =
       !std::isfinite(sum.enclosure.lo) || !std::isfinite(sum.enclosure.hi);
   return sum;

@@ -123,7 +123,7 @@ std::string_view name(Edit::Tensor tensor) noexcept;
 struct Supports;
 using Field = FieldRow<Problem, Supports>;
 
-// In print order.
+// The fields in print order.
 std::span<const Field> fields() noexcept;
 const Field* find_field(std::string_view name) noexcept;
 

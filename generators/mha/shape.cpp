@@ -116,7 +116,7 @@ class Shape {
     return true;
   }
 
-  // So many query heads, or nearly, of which groups share a key/value head.
+  // Sets so many query heads, or nearly, in groups that share a key/value head.
   void set_heads(Index d, Index count) {
     constexpr std::array<Index, 6> groups{2, 2, 3, 4, 4, 8};
     p_.head_dim = d;
@@ -176,7 +176,7 @@ class Shape {
       if (field.extent && !domain_.range(field).contains(field.get(p_))) return false;
     return p_.heads % p_.kv_heads == 0 && !(p_.self && p_.l != p_.m) && !declined_shape();
   }
-  // With everything but the shape at what any subject takes.
+  // Whether the subject declines the shape, with everything else at values that any subject takes.
   [[nodiscard]] bool declined_shape() const {
     const Supports& s = domain_.supports();
     const Index step = row_step(s.alignment, p_.dtype);

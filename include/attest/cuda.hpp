@@ -79,7 +79,8 @@ class Kept {
   Kept(const Kept&) = delete;
   Kept& operator=(const Kept&) = delete;
 
-  // At least `size` bytes at a multiple of 256, of no particular contents. Throws Unsupported if there is no room.
+  // Returns at least `size` bytes at a multiple of 256, of no particular contents. Throws Unsupported if there is no
+  // room.
   char* reserve(std::size_t size) {
     if (size <= size_) return memory_;
     release();

@@ -14,7 +14,7 @@ namespace attest::emulator {
 
 enum class Order : std::uint8_t { forward, backward, pairwise, lanes, random };
 enum class ScaleOn : std::uint8_t { score, q, k, exponent, square_roots };
-// When weights meet the sum. `anew`: those of `before` are made a second time, to be divided.
+// The point at which weights meet the sum. `anew`: those of `before` are made a second time, to be divided.
 enum class Normalise : std::uint8_t { online, after, before, by_lse, anew };
 // The way in which splits merge. Without the running sums of `online` there is nothing unnormalised: it is
 // `normalised`.

@@ -80,7 +80,7 @@ struct Explicit {
     keys_ready = keeps;
   }
 
-  // From scaled products to masked scores.
+  // Turns scaled products into masked scores.
   void finish_scores(Index r, Index j0, Index n) {
     Real* s = scores + r * s_step + j0;
     const Index i = i0 + r;

@@ -64,7 +64,7 @@ class FusedBlock {
   // The number of rows of a block: few where there are few, so that every thread gets some.
   static Index rows_of(const Call& call) { return call.lq >= 2 * rows_max ? rows_max : rows_max / 2; }
 
-  // For blocks of at most `rows` rows of head h of sample b.
+  // Makes a block of at most `rows` rows of head h of sample b.
   FusedBlock(const Call& call, Index b, Index h, Index rows, bool several)
       : call_(call),
         b_(b),
@@ -196,7 +196,8 @@ class FusedBlock {
   KeyRange range_of(Index r) const { return {open_[at(r)].lo, open_[at(r)].hi}; }
   Real* row_of(Real* rows, Index r) const { return rows + (in_blocks_ ? r * w_step_ : 0); }
 
-  // Up to the row's weights, or to their values' sum where rows go one by one. False: none of the keys is open.
+  // Computes up to the row's weights, or to their values' sum where rows go one by one. Returns false if none of the
+  // keys is open.
   bool visit_row(Index r, const Piece& piece, Index width, const Real* keys) {
     Real *const scores = row_of(scores_, r), *const weights = row_of(weights_, r);
     if (!in_blocks_) {

@@ -13,7 +13,7 @@ struct TileSteps : CleanSteps {
   static constexpr Index tile = keys;
 };
 
-// Up to four parts of the keys, whole tiles each.
+// Splits the keys into up to four parts, whole tiles each.
 struct SplitSteps : TileSteps<16> {
   static constexpr Index splits_max = 4;
   static Index splits(const Call&) { return splits_max; }

@@ -21,7 +21,7 @@ struct BlockEntry {
 };
 
 std::span<const BlockEntry> builtin_blocks();
-// In the order of the catalogue.
+// The blocks with faults, in the order of the catalogue.
 std::span<const BlockEntry> fault_blocks();
 
 // Returns the block of that name; nullptr if there is none.

@@ -123,7 +123,7 @@ bool QuickRow::surely_lost(const SourceRow& row) const {
   return most / 2 - least / 2 >= 0x1p513;
 }
 
-// At least what errors come to, of the largest |x| over the root.
+// Returns at least the sum of all errors, in units of the largest |x| over the root.
 double QuickRow::narrow_steps() const { return (4 * m_.additions + 64 + 32 * m_.merge_depth) * m_.u; }
 
 // Whether no error is large enough for an interval to be wide or open, by far.

@@ -34,7 +34,7 @@ double least_sum_error(double total, double largest, double n, double additions,
 
 }  // namespace
 
-// In two doubles.
+// Computes the mean in two doubles.
 void QuickRow::refer_mean(const PreciseSums& sums) {
   if (m_.rms) return;
   const double n = m_.n, one_nth = 1 / n;

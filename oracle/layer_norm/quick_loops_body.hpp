@@ -270,7 +270,7 @@ bool RowLoops<L>::accept(const AcceptRowRule& rule, const double* x, const doubl
   unsigned all = 0xff;
   for (Index i = 0; i < n; i += lane_count) {
     const L g = load<L>(gamma + i), b = load<L>(beta + i), out = load<L>(got + i);
-    // In this order: of a tiny gamma its product with the root may have few bits.
+    // The order of the product matters: a tiny gamma times the root may have few bits.
     const L p = (load<L>(x + i) - rule.mean) * rule.scale * g, off = abs(out - (p + b));
     L of_t = abs(g) * rule.constant[0] + abs(p) * rule.proportional[0];
     if (two) of_t = max(of_t, abs(g) * rule.constant[1] + abs(p) * rule.proportional[1]);

@@ -36,7 +36,7 @@ ATTEST_LANE_FN L quotient(const L& x, const L& rest, double n, L& left) {
   return q;
 }
 
-// In two doubles, where out is in f64.
+// Computes the reference in two doubles, where out is float64.
 template <class L>
 ATTEST_LANE_FN void refer_precisely(const ShortRule& rule, const L* x, ShortReference<L>& r) {
   const double n = static_cast<double>(rule.n), of_sum = (n < 4 ? 4 : n) * short_bit, of_squares = 16 * n * short_bit;
@@ -106,7 +106,7 @@ ATTEST_LANE_FN ShortReference<L> refer_short(const ShortRule& rule, const L* x) 
   return r;
 }
 
-// At least D_n of section 3: of numbers that are all alike.
+// Returns at least D_n of section 3, for numbers that are all alike.
 template <class L>
 ATTEST_LANE_FN L least_of_welford(const ShortRule& rule, const L& magnitudes, const L& deviation) {
   const double n = static_cast<double>(rule.n), weighted = rule.weighted ? 5 : 1;

@@ -34,7 +34,7 @@ int least_bit(const Matrix& matrix, int enough) {
   return least;
 }
 
-// At least the largest norm of what a row has of numbers smaller than `smallest`.
+// Returns at least the largest norm of a row's numbers below `smallest`.
 double small_norm(const double* values, Index columns, Index stride, Index rows, double smallest) {
   double most = 0;
   for (Index i = 0; i < rows && smallest > 0; ++i) {

@@ -98,7 +98,7 @@ void QuickBlock::average_heads() {
             minus[to] = -at.radius;
             apart[to] = at.apart;
           }
-          // At their ends, as they enter the projection.
+          // The ends, as they enter the projection.
           products::round_sums(rule, mean.data(), minus.data(), 0, padded(d), low.data());
           products::round_sums(rule, mean.data(), radius.data(), 0, padded(d), high.data());
           products::round_sums(rule, mean.data(), nullptr, 0, padded(d), middle.data());

@@ -80,7 +80,7 @@ bool nearly_overflows(const Inputs& inputs, Index b, Index h, Index i) {
 // Float64 rounds the radius too, which no term counts: this much of the interval's width.
 constexpr double radius_rounding = 1e-13;
 
-// With this much more on either side; of sign -1, less.
+// Returns the enclosure with this much more on either side; with sign -1, less.
 certify::Enclosure widened(certify::Enclosure enclosure, int sign = 1) {
   const certify::Ball slack = sign * radius_rounding * (enclosure.hi - enclosure.lo);
   enclosure.lo = enclosure.lo - slack;

@@ -42,7 +42,7 @@ TEST_P(Hull, HoldsEveryFiniteOutput) {
             const bool alike = !how.exp2 && how.merge_weights == MergeWeights::normalised &&
                                precision(contract.policy[Stage::softmax]) >= precision(Format::f32);
             if (alike && !judged.undetermined && std::isfinite(judged.lo) && std::isfinite(judged.hi)) {
-              // Up to the rounding of the reference, which the hull has no part in.
+              // The slack is the rounding of the reference, which the hull has no part in.
               const double slack = 0x1p-45 * (std::fabs(judged.lo) + std::fabs(judged.hi));
               ASSERT_LE(wide.lo, judged.lo + slack) << to_text(problem);
               ASSERT_GE(wide.hi, judged.hi - slack) << to_text(problem);

@@ -54,7 +54,7 @@ TEST(LightKeys, AreMissed) {
   EXPECT_EQ(flushed.judge_slowly().kind, VerdictKind::fail);
 }
 
-// So with the sum of the weights, which the log-sum-exp shows.
+// Weights that the sum misses show in the log-sum-exp.
 TEST(LightKeys, AreMissedInTheSum) {
   const auto fill = [](Inputs& in) {
     for (Index j = 0; j < 512; ++j) in.k.set(0, 0, j, 0, -0.5 * static_cast<double>(j));

@@ -218,7 +218,7 @@ class Adversary {
     return sum;
   }
 
-  // In float64: which keys are open, and which way each number moves the element.
+  // Finds in float64 which keys are open, and which way each number moves the element.
   void exactly(Index b, Index i, Index e) {
     const Index d = p_.head_dim;
     keys_.clear();

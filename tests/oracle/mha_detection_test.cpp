@@ -159,7 +159,7 @@ Line detect(const char* dtype, const Regime& regime, Index e, Index l, Index cas
     if (regime.larger) enlarge(inputs, larger_unit(e));
     const Tensor right = mha::make_out(problem);
     BlockVariant variant = emulator::draw_block_variant(contract, problem, problem.seed);
-    // In place of an order that looks at the numbers another one, each as often.
+    // Another order takes the place of one that looks at the numbers, each as often.
     for (emulator::Sums* sums : {&variant.in, &variant.out})
       if (sums->order == emulator::SumOrder::greedy)
         sums->order = static_cast<emulator::SumOrder>(below(sums->seed, 5));

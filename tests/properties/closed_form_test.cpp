@@ -305,7 +305,7 @@ TEST(NonfiniteAttended, FailsWhereALogSumExpLosesANan) {
 }
 
 TEST(NonfiniteAttended, FailsWhereANanSpreads) {
-  // To the next row, to the next column, to the next sample.
+  // The steps to the next row, to the next column, to the next sample.
   const std::array<Index, 3> steps[] = {{0, 1, 0}, {0, 0, 1}, {1, 0, 0}};
   for (const auto& [sample, row, column] : steps) {
     const test::Kernel spreading = [=](const attest_attention& call) {

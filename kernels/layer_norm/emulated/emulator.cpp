@@ -212,7 +212,7 @@ class Row {
     if (gamma_comes_late()) return a_.plus(plus_beta(t, gamma_of(i), t), b);
     return plus_beta(t, gamma_of(i), b);
   }
-  // With its offset, where it is needed before t.
+  // Returns gamma, with its offset where it is needed before t.
   double full_gamma(std::size_t i) const {
     const double g = gamma_of(i);
     return gamma_comes_late() ? a_.plus(contract_.gamma_offset, g) : g;

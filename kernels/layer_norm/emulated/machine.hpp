@@ -32,7 +32,7 @@ struct Machine {
   [[nodiscard]] double flushed(double x) const noexcept {
     return flush && std::fabs(x) < smallest_normal(format) ? std::copysign(0.0, x) : x;
   }
-  // To nearest, whatever sums do.
+  // Rounds to nearest, whatever sums do.
   [[nodiscard]] double nearest(double x) const noexcept { return flushed(round_to(format, x)); }
   [[nodiscard]] double plus(double a, double b) const noexcept {
     const double sum = a + b;
