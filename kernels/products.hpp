@@ -20,7 +20,7 @@ inline bool scaled_dots_in_place(const Call&, Index, Index, Index, Index, const 
   return false;
 }
 
-// Adds output[r * padded(dv) + c] += sum over the open keys j of weights[r * step + j] times element c of the j-th
+// Adds to output[r * padded(dv) + c] the sum over the open keys j of weights[r * step + j] times element c of the j-th
 // value, in ascending j, for n keys, at most 128. An open key has a score above -inf; the weight of every other is 0,
 // or all of the row's are NaN. `all_open`: all are.
 template <class Real>

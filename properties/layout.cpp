@@ -28,8 +28,8 @@ bool is_contiguous(const Problem& p) {
          p.out_layout == Layout::bhsd && (!has_mask || p.mask_layout == Layout::bhsd);
 }
 
-// Returns the problem with every tensor in one layout. Masks are then written out along every axis; they keep theirs
-// unless they are small.
+// Returns the problem with every tensor in one layout. Small masks have it too, and are then written out along every
+// axis.
 Problem laid(Problem p, Layout layout) {
   p.q_layout = p.k_layout = p.v_layout = p.out_layout = layout;
   if (p.b * p.hq * p.lq * p.lk > most_mask_elements) return p;

@@ -4,7 +4,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-// Whether the order is that of threads that arrived differently. Every call flips it.
+// Whether open keys are added in reverse order, as threads that arrived differently would. Every call flips it.
 thread_local bool other_order = false;
 
 struct Race : CleanSteps {

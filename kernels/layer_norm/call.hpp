@@ -24,7 +24,7 @@ struct Call {
   [[nodiscard]] Format operator[](Stage stage) const noexcept { return contract.policy[stage]; }
 
   // Loads the numbers that are normalised: x, or x + residual in the format that the sum stage and sum_of choose.
-  // Writes them to sum_out where that is asked for.
+  // Writes the stored sums to sum_out where that is asked for.
   void load_row(Index row, std::span<double> x) const;
   void store_row(Index row, std::span<const double> y) const;
   // gamma with its offset, and beta, in the affine format; 1 and 0 where absent.
