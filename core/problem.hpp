@@ -167,7 +167,7 @@ struct Problem {
   std::uint64_t seed = 0;
   // Origin of this problem inside the one it was sliced from: values are keyed by origin + index.
   Index b0 = 0, hq0 = 0, hkv0 = 0, lq0 = 0, lk0 = 0, d0 = 0, dv0 = 0;
-  Index rows = 0;                   // number of rows of out that are judged, spread evenly; 0 = all
+  Index rows = 0;                   // number of rows of out that are judged, drawn by the seed; 0 = all
   std::vector<FormChoice> forms{};  // the form of the call, by name; a form that is not listed has its first value
   std::vector<Edit> edits{};
 

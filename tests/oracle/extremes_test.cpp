@@ -61,7 +61,7 @@ TEST(Extremes, DifferencesThatOverflowAreNotAFinding) {
   EXPECT_NE(plain.judge().kind, VerdictKind::fail);
 }
 
-// Of weights that are divided by their own sum first, no sum exceeds the values by more than rounding.
+// Weights that are divided by their own sum first make no sum that exceeds the values by more than rounding.
 TEST(Extremes, AMeanDoesNotOverflowWhereItsWeightsAreDividedFirst) {
   for (const double value : {1.5e38, 3e38, static_cast<double>(std::numeric_limits<float>::max())}) {
     for (const bool last : {false, true}) {
