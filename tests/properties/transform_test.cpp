@@ -39,7 +39,9 @@ TEST(Transform, RowsAreCopiedBetweenAnyLayoutsAndNothingElseIs) {
           ASSERT_EQ(to.at(0, 1, 2, c), c < 2 ? 0 : from.at(1, 2, 3, c - 1))
               << static_cast<int>(from_layout) << ' ' << static_cast<int>(to_layout) << ' ' << static_cast<int>(type);
         EXPECT_EQ(to.damage(), Tensor::Damage::none);
-        if (!broadcasts(to_layout)) EXPECT_EQ(to.at(0, 1, 1, 2), 0);
+        if (!broadcasts(to_layout)) {
+          EXPECT_EQ(to.at(0, 1, 1, 2), 0);
+        }
       }
     });
   });
@@ -87,7 +89,9 @@ TEST(Transform, SamplesAreGatheredAndLayoutsChangedBitByBit) {
       for (Index n = 0; n < 60; ++n) {
         const Index h = n / 20, i = n / 5 % 4, c = n % 5;
         ASSERT_EQ(gathered.q.at(b, h, i, c), inputs.q.at(b < 2 ? 1 : 0, h, i, c));
-        if (b < 2) ASSERT_EQ(other.at(b, h, i, c), inputs.q.at(b, h, i, c));
+        if (b < 2) {
+          ASSERT_EQ(other.at(b, h, i, c), inputs.q.at(b, h, i, c));
+        }
       }
     EXPECT_EQ(gathered.q.damage(), Tensor::Damage::none);
     EXPECT_EQ(other.damage(), Tensor::Damage::none);

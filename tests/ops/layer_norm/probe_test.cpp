@@ -228,7 +228,9 @@ TEST(LayerNormProbe, TellsPlantedDefectsInTheirRows) {
     for (ProbeRow& row : semantics(subject)) rows.push_back(std::move(row));
     test::expect_row(rows, stage, observed, Standing::contradicts, std::string(kernel.name));
     for (const ProbeRow& row : rows)
-      if (row.standing == Standing::contradicts) EXPECT_NE(row.observed, row.promised) << told(row);
+      if (row.standing == Standing::contradicts) {
+        EXPECT_NE(row.observed, row.promised) << told(row);
+      }
   }
 }
 
