@@ -54,8 +54,11 @@ class Torch(Campaigns):
         self.ends(0, "rms_norm", "rows<4096", cases=300)
         self.ends(0, "layer_norm-axes", "values!=huge && values!=roots_large", cases=100)
         self.ends(0, "rms_norm-axes", "rows<4096", cases=100)
+        # Half of all problems have numbers that a norm inside a layer cannot be asked; that is too many for a held campaign.
+        askable = ("values!=tiny && values!=huge && values!=roots_large && values!=roots_small && values!=wide && values!=cancelling && "
+                   "gamma!=tiny && gamma!=huge && epsilon>=0.000001 && epsilon<=256 && amplitude>=0.0625 && amplitude<=16")
         for name in ("encoder-norm1", "encoder-norm2"):
-            self.ends(0, name, "rows<256", cases=200)
+            self.ends(0, name, f"rows<256 && {askable}", cases=200)
 
     def test_a_norm_in_a_layer_does_not_keep_what_nobody_promised(self):
         self.ends(1, "encoder-norm2", "dtype==f32 && hidden>8", "--policy", "f64,storage=f32,output=f32", "--shrink-budget", "10", cases=200)
