@@ -37,7 +37,7 @@ FAULTS = [
           "      __syncthreads();  // the tile is there\n",
           ""),
     Fault("stale-workspace", "a split without keys leaves what an earlier call wrote into the workspace",
-          "} else {  // of a split that has no key, too",
+          "} else {  // also for a split that has no key",
           "} else if (tiles > 0) {"),
     Fault("wrong-stream", "splits are merged on a stream of their own, which waits for nothing",
           "  merge<T><<<blocks, 256, 0, stream>>>(p, plan);",

@@ -347,11 +347,12 @@ int main() {
 class Readme(Installed):
     """The three ways in, as README.md and the tour print them, each with a kernel that holds and with a defect in it."""
 
-    TOUR = (SOURCE / "docs/tour.md").read_text()
+    def page(self, name="docs/tour.md"):
+        return (SOURCE / name).read_text()
 
-    def block(self, language, text=TOUR):
-        _, found, rest = text.partition(f"```{language}\n")
-        self.assertTrue(found, f"the page has no block of {language}")
+    def block(self, language, page="docs/tour.md"):
+        _, found, rest = self.page(page).partition(f"```{language}\n")
+        self.assertTrue(found, f"{page} has no block of {language}")
         return rest.partition("```")[0]
 
     def scratch(self, name, **files):
@@ -372,13 +373,13 @@ class Readme(Installed):
     def test_python_function(self):
         if run(os.environ.get("ATTEST_PYTHON", "python3"), "-c", "import numpy").returncode != 0:
             self.skipTest("no numpy here; ATTEST_PYTHON names a Python that has it")
-        text = self.block("python", (SOURCE / "README.md").read_text())
+        text = self.block("python", "README.md")
         folder = self.scratch("python", my_kernel__py=text, wrong__py=self.broken(text, "* np.float32(scale)", ""))
         self.ends(0, "every property held", self.attest, "check", folder / "my_kernel.py", "--cases", 300)
         self.ends(1, "rerun", self.attest, "check", folder / "wrong.py", "--cases", 300)
 
         # The line on captured tensors, with a file of the shape that it names.
-        line = re.search(r"^\./run (check my_kernel\.py --problem '.*?')", self.TOUR, re.MULTILINE)[1]
+        line = re.search(r"^\./run (check my_kernel\.py --problem '.*?')", self.page(), re.MULTILINE)[1]
         verb, kernel, *words = shlex.split(line)
         field = dict(word.split("=", 1) for word in words[1].split())
         shape = lambda heads, length, width: tuple(int(field[name]) for name in ("b", heads, length, width))
@@ -392,7 +393,7 @@ class Readme(Installed):
         self.ends(1, "rerun", self.attest, verb, folder / "wrong.py", *words)
 
     def test_c_plugin(self):
-        compiler = re.search(r"^cc .*$", self.TOUR, re.MULTILINE)[0]
+        compiler = re.search(r"^cc .*$", self.page(), re.MULTILINE)[0]
         for name, flag, status, says in (("c", "", 0, "every property held"), ("wrong-c", "-DFORGET_SCALE", 1, "rerun")):
             folder = self.scratch(name, my_plugin__c=self.block("c"))
             self.ok("sh", "-c", f"{compiler} -std=c11 -Wall -Wextra -Wconversion -Werror {flag}", cwd=folder)
