@@ -20,13 +20,13 @@ std::string without_law(std::string_view bucket) {
   return std::string(number ? "number" : seen) + std::string(bucket.substr(key));
 }
 
-// Whether two laws tell failures of one kind alike: one law, or two that judge the problem's own call.
+// Tells whether two laws tell failures of one kind alike: one law, or two that judge the problem's own call.
 bool tell_alike(const FailureKey& a, const FailureKey& b) {
   const auto of_its_call = [](const FailureKey& key) {
     const Law* law = find_law(key.property);
     return law && law->base_call();
   };
-  return kind_of(a) == kind_of(b) && (a.property == b.property || (of_its_call(a) && of_its_call(b)));
+  return in_one_way(a, b) || (kind_of(a) == kind_of(b) && of_its_call(a) && of_its_call(b));
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ std::vector<Entry> known_entries(const std::filesystem::path& corpus) {
   return entries;
 }
 
-// Whether the condition of an entry, under which nearly all problems fail by that law, holds of a problem.
+// Tells whether the condition of an entry, under which nearly all problems fail by that law, holds of a problem.
 bool Known::says(const Entry& entry, const FailureKey& key, const Problem& problem) const {
   if (!entry.explained || !tell_alike(entry.explained->key, key)) return false;
   const auto predicate = predicate_from_text(entry.explained->predicate, entry.problem.op());

@@ -171,19 +171,23 @@ class Shape {
     const Index count = std::ssize(models), first = source_.below(count);
     for (Index n = 0; n < count; ++n) {
       const ModelHeads& model = models[static_cast<std::size_t>((first + n) % count)];
-      if (!widths_.d.contains(model.d) || !widths_.dv.contains(model.dv)) continue;
-      if (one_width_only_ && model.d != model.dv) continue;
-      const Problem before = problem_;
-      const bool one_width_before = one_width_;
-      one_width_ = model.d == model.dv;
-      draw_call_of(model, gqa, key_heads);
-      if (elements_of<Wide>(problem_) <= most_elements) return true;
-      // The least that the subject takes is past what a call may hold.
-      problem_ = before;
-      one_width_ = one_width_before;
-      group_.reset();
-      return false;
+      if (takes_widths_of(model)) return draw_call_within(model, gqa, key_heads);
     }
+    return false;
+  }
+  [[nodiscard]] bool takes_widths_of(const ModelHeads& model) const {
+    return widths_.d.contains(model.d) && widths_.dv.contains(model.dv) && (!one_width_only_ || model.d == model.dv);
+  }
+  // Draws a call of the model. False, with nothing drawn, if the least that the subject takes is past what a call may hold.
+  bool draw_call_within(const ModelHeads& model, bool gqa, Range key_heads) {
+    const Problem before = problem_;
+    const bool one_width_before = one_width_;
+    one_width_ = model.d == model.dv;
+    draw_call_of(model, gqa, key_heads);
+    if (elements_of<Wide>(problem_) <= most_elements) return true;
+    problem_ = before;
+    one_width_ = one_width_before;
+    group_.reset();
     return false;
   }
 

@@ -40,23 +40,20 @@ class Program {
                                        const Precision& precision, const std::function<bool()>& stop = {}) const;
   // The reference alone: one lane, float64.
   [[nodiscard]] std::vector<Array> run(const Feeds& feeds) const;
-  // Elements that an exact evaluation makes, times the terms of each where they are products of matrices. Throws as
-  // run().
-  [[nodiscard]] double work(const Feeds& feeds) const { return seen(feeds).work; }
-  // The contradiction between an evaluation and a shape that the file states, which a runtime need not take ("all
-  // values with the same string should equate to the same size", as ONNX Runtime has it); empty where there is none.
-  // Throws as run().
-  [[nodiscard]] std::string contradiction(const Feeds& feeds) const { return seen(feeds).contradiction; }
-
- private:
+  // Facts of an exact evaluation.
   struct Seen {
-    double work = 0;
+    double work = 0;  // elements that it makes, times the terms of each where they are products of matrices
+    // The contradiction between it and a shape that the file states, which a runtime need not take ("all values with
+    // the same string should equate to the same size", as ONNX Runtime has it); empty where there is none.
     std::string contradiction;
   };
+  // Throws as run().
+  [[nodiscard]] Seen seen(const Feeds& feeds) const;
+
+ private:
   std::vector<Array> run(const Feeds& feeds, std::span<const Arithmetic* const> lanes, const Precision& precision,
                          const std::function<bool()>& stop, Seen* seen) const;
   std::vector<Array> run_exactly(const Feeds& feeds, Seen* seen) const;
-  [[nodiscard]] Seen seen(const Feeds& feeds) const;
 
   Model model_;
   Index most_;

@@ -17,10 +17,8 @@ struct Counted {
 };
 
 Counted counted(const graph::Family& family, Index length) {
-  const graph::Feeds feeds = family.feeds(family.of_length(length));
-  Counted found{family.program().work(feeds)};
-  for (const auto& [name, feed] : feeds) found.elements = std::max(found.elements, feed.size());
-  return found;
+  const graph::Problem problem = family.of_length(length);
+  return {family.program().seen(family.feeds(problem)).work, static_cast<Index>(family.largest_input(problem))};
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class Case {
   // Bytes that the outputs of the whole problem hold. Throws Error(usage) as Program::run.
   std::size_t room();
   // As Program::contradiction.
-  [[nodiscard]] std::string contradiction() const { return part_.program->contradiction(feeds_); }
+  [[nodiscard]] std::string contradiction() const { return part_.program->seen(feeds_).contradiction; }
 
  private:
   const Part& part_;
@@ -79,7 +79,7 @@ std::span<const Law> all_laws() noexcept;
 // Throws Error(usage), listing those there are.
 const Law& law_named(std::string_view name);
 
-// Whether an output of an Answer came whole.
+// Tells whether an output of an Answer came whole.
 bool has_its_elements(const graph::Array& array);
 // The result of the run itself: error, crash and timeout are of every law, and told of the first.
 LawResult result_of(const CallResult& run);

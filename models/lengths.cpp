@@ -41,8 +41,9 @@ class Trials {
     if (too_dear) return false;
     try {
       const graph::Feeds feeds = family_.feeds(problem);
-      too_dear = family_.program().work(feeds) > most_work;
-      return family_.program().contradiction(feeds).empty();
+      const graph::Program::Seen seen = family_.program().seen(feeds);
+      too_dear = seen.work > most_work;
+      return seen.contradiction.empty();
     } catch (const Error& error) {
       if (error.exit() != Exit::usage) throw;
       return false;

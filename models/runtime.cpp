@@ -158,19 +158,20 @@ class Workers final : public Runtime {
   std::map<std::string, std::string> notes_;                  // likewise
 };
 
-}  // namespace
-
-Part part_of_file(std::string bytes, std::string_view name) {
-  auto file = std::make_shared<const std::string>(std::move(bytes));
+Part part(std::shared_ptr<const std::string> file, std::unique_ptr<const graph::Program> program) {
   const std::uint64_t key = std::hash<std::string>()(*file);
-  auto program = std::make_unique<graph::Program>(graph::read_model(file, name));
   return {std::move(file), key, std::move(program)};
 }
 
+}  // namespace
+
+Part part_of_file(std::string bytes, std::string_view name) {
+  const auto file = std::make_shared<const std::string>(std::move(bytes));
+  return part(file, std::make_unique<graph::Program>(graph::read_model(file, name)));
+}
+
 Part part_of_model(const graph::Model& model) {
-  auto file = std::make_shared<const std::string>(graph::write_model(model));
-  const std::uint64_t key = std::hash<std::string>()(*file);
-  return {std::move(file), key, std::make_unique<graph::Program>(model)};
+  return part(std::make_shared<const std::string>(graph::write_model(model)), std::make_unique<graph::Program>(model));
 }
 
 std::string to_text(const Build& build) {

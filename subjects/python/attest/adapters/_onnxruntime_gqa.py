@@ -242,8 +242,12 @@ class GroupQueryAttention(Operator):
 
 
 class Tokens:
-    """The past and the new keys of a call, and the row of each query. under a diagonal at the bottom right the last query is a sample's last token,
-    and the first ones, where it has fewer tokens than there are queries, see no key and take the places of its padding.
+    """The past and the new keys of a call, and the row of each query.
+
+    lengths: the number of tokens of each sample; total: that of the batch; past: the number of leading keys that the longest sample
+    has in its cache; a sample with fewer keys has fewer of them there, and the numbers behind them are not read. ahead: the number of
+    rows by which each sample's queries move up in a padded prompt: under a diagonal at the bottom right the last query is a sample's
+    last token, and the first ones, where it has fewer tokens than there are queries, see no key and take the places of its padding.
     `continued`: the number of samples that a prompt may have that continues one.
     """
 

@@ -15,6 +15,7 @@ Nothing is said on empty rows (the pseudo-code would give NaN), determinism, bat
 """
 
 from collections import OrderedDict
+from functools import lru_cache
 
 import numpy as np
 import openvino as ov
@@ -88,6 +89,7 @@ DOCUMENTS = {
 }
 
 
+@lru_cache(maxsize=None)
 def effective(hint):
     """The precision that a model under this hint says it took: f32, bf16 or f16."""
     x = opset13.parameter([-1, 4], ov.Type.f32)
