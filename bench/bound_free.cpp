@@ -39,7 +39,7 @@ Tensor doubled(const Tensor& tensor) {
   return wide;
 }
 
-// Whether every element agrees within the tolerance that people write into tests of attention.
+// Tells whether every element agrees within the tolerance that people write into tests of attention.
 bool close(const Tensor& out, const Tensor& expected) {
   bool all = true;
   const auto* want = static_cast<const double*>(expected.view().data);

@@ -73,9 +73,9 @@ Ball min(const Ball& a, const Ball& b);
 // Returns that of two upper bounds of one number with the smaller upper end. One of them may be out of Arb's range.
 Ball tighter(const Ball& a, const Ball& b);
 
-// Whether a < b for every number in the balls; false where a ball is not finite.
+// Tells whether a < b for every number in the balls; false where a ball is not finite.
 bool certainly_less(const Ball& a, const Ball& b);
-// Whether some number of x may be `threshold` or more: what a permission asks, so that doubt permits.
+// Tells whether some number of x may be `threshold` or more: what a permission asks, so that doubt permits.
 inline bool may_reach(const Ball& x, const Ball& threshold) { return !certainly_less(x, threshold); }
 
 // E(k, u) of docs/bounds.md, section 0: what k roundings of relative size u can do to a product.

@@ -41,8 +41,8 @@ Enclosure enclosure_of(const Constants& c, const Contract& contract, const Input
                     : out_enclosure(c, contract, inputs, row, claim.index);
 }
 
-// Whether scores are so large that these bits leave none for the terms added to them: then no end of an interval may be
-// known.
+// Tells whether scores are so large that these bits leave none for the terms added to them: then no end of an interval
+// may be known.
 bool crowded_out(const Row& row, std::int64_t bits) {
   return !row.d.empty() && may_reach(log(1 + row.z_all), Ball(bits - 128) * log(Ball(2)));
 }

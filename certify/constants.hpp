@@ -85,7 +85,7 @@ struct Constants {
   bool weights_round, pv_narrower;
   int per_unit_weight;  // how many times |1 - w| the roundings of a weight w may move it
 
-  // Whether additions are rounded to nearest: n of them lose n u of the sum of magnitudes.
+  // Tells whether additions are rounded to nearest: n of them lose n u of the sum of magnitudes.
   [[nodiscard]] bool sums_linearly() const { return how.kappa <= 1; }
   // ln of the factor by which n roundings of a sum may change the sum of magnitudes.
   [[nodiscard]] Ball ln_of_sum(const Ball& n, const Ball& u) const { return sums_linearly() ? log1p(n * u) : n * u; }
@@ -96,7 +96,7 @@ struct Constants {
   [[nodiscard]] std::vector<Figure> figures() const;
 };
 
-// Whether rounding from one format to another can lose bits or underflow sooner.
+// Tells whether rounding from one format to another can lose bits or underflow sooner.
 bool loses(Format to, Format from);
 
 }  // namespace attest::certify

@@ -69,8 +69,8 @@ bool exact_factor(double factor, Format format) {
   return is(factor) && is(1 / factor);
 }
 
-// Whether q or k enters a product as it is, also `folded` with each of these factors. Where `flushed`, subnormal inputs
-// may be 0.
+// Tells whether q or k enters a product as it is, also `folded` with each of these factors. Where `flushed`, subnormal
+// inputs may be 0.
 bool enters(const Contents& contents, const std::vector<double>& folded, const Policy& policy, bool flushed) {
   if (!contents.finite || !fits(contents.all, policy[Stage::operand])) return false;
   if (flushed && !fits(contents.all, policy[Stage::storage])) return false;

@@ -22,7 +22,7 @@ struct Judgement {
   std::string why;  // one clause
 };
 
-// Whether no implementation can have given `value`, a number of the tensor's type.
+// Tells whether no implementation can have given `value`, a number of the tensor's type.
 Judgement judge(const Enclosure& enclosure, const Rounding& round, double value);
 
 }  // namespace attest::certify

@@ -18,7 +18,8 @@ Index length_of(const Inputs& inputs, Index b) {
   return inputs.kv_lengths.present() ? static_cast<Index>(inputs.kv_lengths.at(b)) : inputs.k.shape()[2];
 }
 
-// Whether length, mask, diagonal and window let row i see key j (attest/plugin.h); a bias of -inf is another matter.
+// Tells whether length, mask, diagonal and window let row i see key j (attest/plugin.h); a bias of -inf is another
+// matter.
 bool is_open(const Inputs& inputs, Index b, Index h, Index i, Index j) {
   const Index length = length_of(inputs, b);
   const Index diagonal = inputs.align == Align::bottom_right ? i + length - inputs.q.shape()[2] : i;
@@ -212,8 +213,8 @@ void Row::find_tops(const Constants& c) {
   top_off += z_max + g - least_top + exps + c.float64_errors * 0x1p-50 * z_top;
 }
 
-// Whether exp2((s_j - max s) sigma log2 e) may overflow: it subtracts unscaled scores, whose difference may be infinite
-// where neither of them is. The maximum may be any key that is not certainly below it.
+// Tells whether exp2((s_j - max s) sigma log2 e) may overflow: it subtracts unscaled scores, whose difference may be
+// infinite where neither of them is. The maximum may be any key that is not certainly below it.
 bool Row::gap_overflows(const Constants& c, std::size_t t) const {
   if (!c.exp2) return false;
   const Ball other_maximum = c.sigma == 0 ? Ball(0) : g / std::fabs(c.sigma);

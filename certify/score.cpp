@@ -28,8 +28,8 @@ Ball scaled_error(const Constants& c, const Ball& s, const Ball& s1, const Ball&
   return e;
 }
 
-// Whether the softcap's own format makes an infinity of the cap, or of a score that the cap does not bring to its end:
-// beyond 20 caps tanh is 1 to the last bit of any format.
+// Tells whether the softcap's own format makes an infinity of the cap, or of a score that the cap does not bring to its
+// end: beyond 20 caps tanh is 1 to the last bit of any format.
 bool softcap_overflows(const Constants& c, const Score& score) {
   // A cap of 0 divides 0, and an infinite reciprocal makes no number of it either.
   if (may_reach(1, (Ball(c.softcap) - c.cap.eta) * c.cap.overflow * (1 - 2 * c.cap.u))) return true;

@@ -43,8 +43,8 @@ LawClaim claim_of(const engine::Entry& entry) {
   return law->claim;
 }
 
-// Whether the law's bound of this number follows from what the subject gave of the stages before. A certificate has the
-// inputs alone: that bound excludes all that a certificate excludes, and not the other way round.
+// Tells whether the law's bound of this number follows from what the subject gave of the stages before. A certificate
+// has the inputs alone: that bound excludes all that a certificate excludes, and not the other way round.
 bool follows_from_given(const engine::Entry& entry) {
   return entry.property == engine::stage_bound_name && entry.evidence &&
          (entry.evidence->tensor == "heads" || entry.evidence->tensor == "out");

@@ -23,8 +23,8 @@
 namespace attest::cli {
 namespace {
 
-// Whether the subject answered the reproducer, into its outputs, what else the law looks at among them; an export does
-// not fail for want of it. `further`: it is asked only where the law looks at more than the first.
+// Tells whether the subject answered the reproducer, into its outputs, what else the law looks at among them; an export
+// does not fail for want of it. `further`: it is asked only where the law looks at more than the first.
 bool run_subject(const Settings& settings, const engine::Entry& entry, std::unique_ptr<ops::Exchange>& call,
                  bool further = false) {
   bool asks_further = false;

@@ -80,7 +80,7 @@ void keep_memory() {
 #endif
 }
 
-// Whether stdout took all that was printed, or its reader had enough, as in `attest list subjects | head`.
+// Tells whether stdout took all that was printed, or its reader had enough, as in `attest list subjects | head`.
 bool printed() {
   std::cout.flush();
   std::fflush(stdout);

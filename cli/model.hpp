@@ -10,7 +10,7 @@
 // fuzz, check and replay of ONNX models (docs/graphs.md).
 namespace attest::cli {
 
-// Whether a SUBJECT is a model.
+// Tells whether a SUBJECT is a model.
 bool names_model(std::string_view subject);
 // The options of fuzz and check for models alone.
 std::vector<Option> model_options();

@@ -34,7 +34,7 @@ RuntimeWord runtime_word(const std::string& text) {
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
-// Whether a build "LEVEL+PROVIDER+key=value" hands options over.
+// Tells whether a build "LEVEL+PROVIDER+key=value" hands options over.
 bool has_options(const std::string& build) { return build.find('=') != std::string::npos; }
 
 models::Subject opened(const std::string& name, const std::vector<std::string>& builds, const ResolveOptions& options) {

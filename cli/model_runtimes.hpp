@@ -14,7 +14,7 @@
 // Finds the runtimes that are asked about a model: those of --on, and those that an entry names.
 namespace attest::cli {
 
-// Whether a file is a program that torch exported.
+// Tells whether a file is a program that torch exported.
 bool is_program(const std::filesystem::path& file);
 // The options with which runtimes of this model are started.
 ResolveOptions runtime_options(const Settings& settings, const std::filesystem::path& model);

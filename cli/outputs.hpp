@@ -50,7 +50,7 @@ void write_text(OutputFile& file, std::string_view text);
 // Writes one object and a newline.
 void write_json(OutputFile& file, const nlohmann::ordered_json& object);
 
-// Whether file descriptor 2 is a terminal.
+// Tells whether file descriptor 2 is a terminal.
 bool progress_is_live() noexcept;
 
 }  // namespace attest::cli

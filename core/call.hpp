@@ -57,7 +57,7 @@ struct CallShape {
   std::span<const TensorSlot> tensors;  // inputs first
   std::span<const ScalarSlot> scalars;
   std::size_t packed_bytes, packed_form;  // size of a packed call's numbers; offset of its form's length in them
-  // Whether a plug-in has the operation's function, and a call of it.
+  // Tells whether a plug-in has the operation's function, and a call of it.
   bool (*answers)(const attest_subject&);
   int (*ask)(const attest_subject&, const void* call, char* message, std::size_t message_size);
   // Returns why a subject is not to be asked it: declined() of core/supports.hpp.

@@ -18,12 +18,12 @@ namespace attest {
 // a large negative number in place of every score.
 enum class EmptyRow : std::uint8_t { unspecified, zero, nan, mean_v, mean_all };
 constexpr bool is_mean(EmptyRow rule) noexcept { return rule == EmptyRow::mean_v || rule == EmptyRow::mean_all; }
-// Whether a sample's result may depend on its batch: not claimed, equal as numbers, or within both bounds.
+// Tells whether a sample's result may depend on its batch: not claimed, equal as numbers, or within both bounds.
 enum class BatchInvariance : std::uint8_t { bounded, bitwise };
 // Bits that repeat: not claimed, over repeated calls, over repeated calls at any thread count.
 enum class Deterministic : std::uint8_t { no, rerun, threads };
 enum class NanRule : std::uint8_t { unspecified, propagates };
-// Whether masked keys are never read: no; yes; only those past the sample's key length.
+// Tells whether masked keys are never read: no; yes; only those past the sample's key length.
 enum class MaskedUnread : std::uint8_t { no, yes, beyond_length };
 enum class LseMerge : std::uint8_t { none, flat, chain };
 enum class MergeWeights : std::uint8_t { normalised, lse };
@@ -53,11 +53,11 @@ struct Arithmetic {
   bool order_by_values = false;  // the order of sums may look at any number, not at scores alone
   bool flush_to_zero = false;
 
-  // Whether weights may be divided by their sum before they meet the values.
+  // Tells whether weights may be divided by their sum before they meet the values.
   [[nodiscard]] bool divides_first() const noexcept { return normalise_before || normalise_lse; }
   // True if the scale may bring log2 e along: wherever it may be folded, and so where it cannot, as a root below zero.
   [[nodiscard]] bool folds_log2_e() const noexcept { return exp2 && (fold_q || fold_k || fold_sqrt || fold_score); }
-  // Whether an addition is rounded to nearest, whatever adds.
+  // Tells whether an addition is rounded to nearest, whatever adds.
   [[nodiscard]] bool sums_to_nearest() const noexcept { return kappa == 1 && !mma; }
   // A number of no more bits passes unchanged through a sum in which it is alone, if the accumulator holds it.
   [[nodiscard]] int bits_in_sums() const noexcept {
@@ -97,8 +97,8 @@ Contract contract_from_text(std::string_view object, const Policy& policy);
 // Returns the object as it reads for one dtype: a number may be an object from dtype to value, and a dtype that it
 // leaves out keeps the default. The policy stays as it is. Throws Error(usage) for a key that is no dtype.
 nlohmann::json contract_for_dtype(const nlohmann::json& object, Format dtype);
-// Whether the value of a key is an object from dtype to value, rather than an object of that key itself: `policy`,
-// which is read on its own, `mma`, and `depth` of layer_norm.
+// Tells whether the value of a key is an object from dtype to value, rather than an object of that key itself:
+// `policy`, which is read on its own, `mma`, and `depth` of layer_norm.
 bool is_by_dtype(std::string_view key, const nlohmann::json& value);
 // Returns the object that contract_from_json reads back, policy included as text.
 nlohmann::ordered_json to_json(const Contract& contract);

@@ -107,7 +107,7 @@ MaskedUnread read_masked_unread(const json& value) {
   reject_key("masked_unread", "true, false or \"beyond_length\"");
 }
 
-// Whether `key` was one of the numbers of the arithmetic.
+// Tells whether `key` was one of the numbers of the arithmetic.
 bool read_arithmetic(const std::string& key, const json& value, const Policy& policy, Arithmetic& a) {
   if (key == "exp_ulp")
     a.exp_ulp = read_number(value, key, 0.5, 0x1p20);

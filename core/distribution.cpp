@@ -172,8 +172,8 @@ double first_of(const Distribution& d, const Problem& problem, Key level, Key ro
     case First::end_of_keys: {
       const Key own = mix(row);
       const bool q = d.first == First::end_of_queries;
-      // Whether the second half of the keys lies at the other end than the first, above it for most queries, as padded
-      // or later keys may, so that a mask closes the one and leaves the other; else each key lies at either end.
+      // Tells whether the second half of the keys lies at the other end than the first, above it for most queries, as
+      // padded or later keys may, so that a mask closes the one and leaves the other; else each key lies at either end.
       const bool rising = mix(level) & 1, above = !rising ? own & 1 : q ? own & 3 : 2 * position >= problem.lk;
       const double sign = above ? 1 : -1;
       if (q) return sign * a;

@@ -16,7 +16,7 @@ struct Quote {
 
 inline constexpr std::size_t most_quotes = 256, longest_quote = 400;
 
-// Whether a sentence can be about this, forms excepted, which a subject names itself.
+// Tells whether a sentence can be about this, forms excepted, which a subject names itself.
 bool is_quotable(std::string_view about) noexcept;
 
 // Returns the quotes that bear on a problem: on the operation, the options that it sets, the forms that it chooses, and

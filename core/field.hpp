@@ -93,7 +93,7 @@ double number_of(const FieldRow<P, S>& field, const P& problem) {
   if (field.kind == FieldKind::seed) return static_cast<double>(std::bit_cast<std::uint64_t>(field.get(problem)));
   return static_cast<double>(field.get(problem));
 }
-// Whether the field has the value of a problem that says nothing of it.
+// Tells whether the field has the value of a problem that says nothing of it.
 template <class P, class S>
 bool is_default(const FieldRow<P, S>& field, const P& problem) noexcept {
   static const P defaults;

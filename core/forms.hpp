@@ -37,7 +37,7 @@ struct FormOffer {
 inline constexpr std::string_view form_prefix = "form.";  // prefix of a form's name in texts: "form.mask=1d"
 inline constexpr std::size_t most_forms = 16, most_form_values = 16, longest_form_word = 32;
 
-// Whether `text` can be the name of a form: small letters, digits and _, a letter first. A value may begin with a
+// Tells whether `text` can be the name of a form: small letters, digits and _, a letter first. A value may begin with a
 // digit, and hold capitals, '.' and '-' too.
 bool is_form_name(std::string_view text) noexcept;
 bool is_form_value(std::string_view text) noexcept;

@@ -3,7 +3,7 @@
 
 namespace attest {
 
-// Whether `text` matches `pattern`, in which * stands for any run of characters and ? for any one.
+// Tells whether `text` matches `pattern`, in which * stands for any run of characters and ? for any one.
 constexpr bool glob_matches(std::string_view pattern, std::string_view text) noexcept {
   std::size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
   while (t < text.size()) {

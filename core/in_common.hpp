@@ -20,7 +20,7 @@ inline DimRange common(const DimRange& a, const DimRange& b) {
   return {std::max(a.min, b.min), std::min(a.max, b.max),
           std::lcm(std::max<Index>(a.multiple, 1), std::max<Index>(b.multiple, 1))};
 }
-// Whether some extent is in it.
+// Tells whether some extent is in it.
 inline bool holds_some(const DimRange& dim) {
   return (dim.min + dim.multiple - 1) / dim.multiple * dim.multiple <= dim.max;
 }

@@ -70,7 +70,7 @@ void store_row(const attest_tensor& tensor, DType type, Index i0, Index i1, Inde
   store_elements(first, type, row.size() == 1 ? 1 : tensor.strides[3], row);
 }
 
-// Whether a tensor's elements lie one row after the other, which are stored at once.
+// Tells whether a tensor's elements lie one row after the other, which are stored at once.
 bool is_row_major(const std::array<Index, 4>& shape, const std::array<Index, 4>& strides) {
   Index dense = 1;
   for (std::size_t axis = 4; axis-- > 0; dense *= shape[axis])

@@ -87,7 +87,8 @@ struct RowIndex {
 constexpr RowIndex row_index(const Problem& problem, Index flat) noexcept {
   return {flat / problem.lq / problem.hq, flat / problem.lq % problem.hq, flat % problem.lq};
 }
-// Whether `flat` is the row after `row`, of flat index `before`, in one head: most rows are, and need no division.
+// Tells whether `flat` is the row after `row`, of flat index `before`, in one head: most rows are, and need no
+// division.
 constexpr bool follows(const Problem& problem, const RowIndex& row, Index before, Index flat) noexcept {
   return flat == before + 1 && row.i + 1 < problem.lq;
 }

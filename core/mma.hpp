@@ -35,8 +35,8 @@ constexpr int fraction_bits(MmaResult result) noexcept {
 // The format that holds such results.
 constexpr Format format_of(MmaResult result) noexcept { return result == MmaResult::f16 ? Format::f16 : Format::f32; }
 
-// Whether sums kept in `accumulator` may be made of such blocks: not in f64, and not where a result holds less than it
-// does.
+// Tells whether sums kept in `accumulator` may be made of such blocks: not in f64, and not where a result holds less
+// than it does.
 bool adds_blocks_in(const Mma& mma, Format accumulator) noexcept;
 
 // Returns a generation's block products by its name, for the operands that `policy` permits: volta, turing, ampere,
@@ -49,7 +49,7 @@ Mma mma_from_json(const nlohmann::json& value, const Policy& policy);
 nlohmann::ordered_json to_json(const Mma& mma);
 // "8/24/f32" or "8/24/f32/only".
 std::string to_text(const Mma& mma);
-// Whether a JSON value of the key `mma` is one of these, rather than an object from dtype to them.
+// Tells whether a JSON value of the key `mma` is one of these, rather than an object from dtype to them.
 bool is_mma_object(const nlohmann::json& value);
 
 // Returns the largest error of one addition, in units roundoff of `accumulator`: that of a block with a single product.

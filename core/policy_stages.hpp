@@ -8,9 +8,9 @@
 // where a name matches none.
 namespace attest {
 
-// Whether a pattern of a policy names a stage of an operation: by its own name, or from outside by OPERATION.STAGE. A
-// pattern with a dot and one that begins with the operation's name are from outside. Others are not: `*o*` is not all
-// of attention.
+// Tells whether a pattern of a policy names a stage of an operation: by its own name, or from outside by
+// OPERATION.STAGE. A pattern with a dot and one that begins with the operation's name are from outside. Others are not:
+// `*o*` is not all of attention.
 bool names_stage(std::string_view pattern, std::string_view op, std::string_view stage);
 
 // The stages of an operation as its own policies name them; empty of one that has none.

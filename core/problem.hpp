@@ -35,7 +35,7 @@ enum class Layout : std::uint8_t {
 };
 inline constexpr std::size_t layout_count = 11;
 constexpr bool broadcasts(Layout layout) noexcept { return layout >= Layout::broadcast_batch; }
-// Whether some row begins off the boundaries that rows of a contiguous tensor keep.
+// Tells whether some row begins off the boundaries that rows of a contiguous tensor keep.
 constexpr bool off_boundary(Layout layout) noexcept {
   return layout == Layout::padded_rows || layout == Layout::odd_base || layout == Layout::transposed ||
          layout == Layout::slice;
@@ -73,11 +73,11 @@ enum class Bias : std::uint8_t {
 };
 inline constexpr std::size_t bias_count = 11;
 
-// Whether it may exclude a key: an element of it may be -inf.
+// Tells whether it may exclude a key: an element of it may be -inf.
 constexpr bool may_exclude(Bias bias) noexcept {
   return bias == Bias::minus_inf || bias == Bias::padding || bias == Bias::empty_inf;
 }
-// Whether it closes keys, or all but closes them.
+// Tells whether it closes keys, or all but closes them.
 constexpr bool closes_keys(Bias bias) noexcept {
   return may_exclude(bias) || bias == Bias::lowest || bias == Bias::minus_1e4 || bias == Bias::empty_lowest;
 }
@@ -182,9 +182,9 @@ struct Problem {
   [[nodiscard]] Format bias_format() const noexcept;
 };
 
-// Whether the keys of a row depend on its place.
+// Tells whether the keys of a row depend on its place.
 inline bool has_diagonal(const Problem& p) noexcept { return p.causal || p.window_left >= 0 || p.window_right >= 0; }
-// Whether it matters where a key stands.
+// Tells whether it matters where a key stands.
 inline bool positional(const Problem& p) noexcept { return has_diagonal(p) || p.lengths != Lengths::none; }
 
 // Returns one line of key=value. Fields at their default are left out, but for dims, dtype, values and seed. Forms are

@@ -42,7 +42,7 @@ void for_each_index(std::span<const Index> shape, Visit&& visit) {
         for (Index d = 0; d < n[3]; ++d) visit(a, b, c, d);
 }
 
-// Whether the offset of some element, counted in elements, does not fit 32 bits with a sign.
+// Tells whether the offset of some element, counted in elements, does not fit 32 bits with a sign.
 bool past_32_bits(std::span<const Index> shape, std::span<const Index> strides) noexcept;
 
 // Returns the size of the guards of a Tensor on either side of its view, in bytes.

@@ -13,13 +13,13 @@ namespace attest {
 enum class VerdictKind : std::uint8_t { pass, warn, fail, error, crash, timeout, poisoned, flaky, skip, vacuous };
 std::string_view name(VerdictKind kind) noexcept;
 
-// Whether a verdict of this kind is a finding: fail, error, crash, timeout, poisoned, flaky.
+// Tells whether a verdict of this kind is a finding: fail, error, crash, timeout, poisoned, flaky.
 constexpr bool is_finding(VerdictKind kind) noexcept {
   return kind == VerdictKind::fail || kind == VerdictKind::error || kind == VerdictKind::crash ||
          kind == VerdictKind::timeout || kind == VerdictKind::poisoned || kind == VerdictKind::flaky;
 }
 
-// Whether the call took its subject along: crash, timeout.
+// Tells whether the call took its subject along: crash, timeout.
 constexpr bool ends_instance(VerdictKind kind) noexcept {
   return kind == VerdictKind::crash || kind == VerdictKind::timeout;
 }
@@ -44,7 +44,7 @@ struct Evidence {
   double lo = 0, hi = 0;  // interval of a correct kernel's result; equal ends where the law is exact
   double ratio = 0;       // |got - expected| over the permitted distance; infinite where nothing is permitted
   Wrong wrong = Wrong::none;
-  std::string note;         // one clause, such as "guard bytes before out"
+  std::string note;           // one clause, such as "guard bytes before out"
   std::vector<Side> sides{};  // for a law of two subjects: A's, with the value `got`, and B's, with `expected`
 };
 

@@ -68,7 +68,8 @@ bool is_comparison(std::string_view op) {
   return op == "==" || op == "!=" || op == "<" || op == "<=" || op == ">" || op == ">=";
 }
 
-// Whether a form has this value in a problem. A form that the problem does not choose and that no offer names has none.
+// Tells whether a form has this value in a problem. A form that the problem does not choose and that no offer names has
+// none.
 bool has_value(const FormChoice& form, const Problem& problem, std::span<const FormOffer> offers) {
   const auto& forms = forms_of(problem);
   const auto chosen = std::ranges::find(forms, form.name, &FormChoice::name);
@@ -335,7 +336,7 @@ void for_each_conjunct(const Node& node, Visit&& visit) {
   for_each_conjunct(*node.right, visit);
 }
 
-// Whether a problem of which nothing but extents (which have an origin) and dtype is drawn tells what `node` is.
+// Tells whether a problem of which nothing but extents (which have an origin) and dtype is drawn tells what `node` is.
 bool is_of_shape(const Node& node) {
   if (node.kind == Node::Kind::form) return false;
   if (node.kind == Node::Kind::field && node.field->origin.empty() && node.field->name != "dtype") return false;
@@ -374,7 +375,7 @@ void for_each_operand(const Node& node, Node::Operation operation, Visit&& visit
   for_each_operand(*node.right, operation, visit);
 }
 
-// Whether `node` is b*hq*lq*lk*(d+dv), in any order.
+// Tells whether `node` is b*hq*lq*lk*(d+dv), in any order.
 bool is_work(const Node& node) {
   std::vector<std::string_view> fields, widths;
   bool others = false;

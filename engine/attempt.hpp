@@ -31,7 +31,7 @@ class Attempt {
 
   // The share of runs in which sound instances, the first of them fresh, show it too.
   Rate rate(const Problem& problem, int runs);
-  // Whether a fresh instance shows it after `calls`. If so these come before every candidate from now on.
+  // Tells whether a fresh instance shows it after `calls`. If so these come before every candidate from now on.
   bool shows_behind(const Problem& problem, std::vector<Asked> calls);
   // Counts only failures of fresh instances from now on.
   void always_fresh() { always_fresh_ = true; }

@@ -23,7 +23,7 @@ inline constexpr std::uint64_t inside_one_in = 20;
 struct AvoidRule {
   FailureKey key;
   Predicate predicate;
-  // Whether problems inside are avoided; otherwise the law of `key` is not asked there, and everything else is.
+  // Tells whether problems inside are avoided; otherwise the law of `key` is not asked there, and everything else is.
   bool problems = true;
   bool known = false;                    // from an earlier campaign (--known)
   std::uint64_t failing = 0, asked = 0;  // problems of this campaign inside which the law gave a verdict
@@ -78,10 +78,10 @@ class Avoidance {
   void spend(const CaseRow& row, double seconds);
   // Says of each rule for deaths and errors whether a reproducer stands for it.
   void settle(const std::function<bool(const AvoidRule&)>& stands);
-  // Whether a death or an error need not be asked for again: but one in eight is, so that a false condition is found
-  // out.
+  // Tells whether a death or an error need not be asked for again: but one in eight is, so that a false condition is
+  // found out.
   [[nodiscard]] bool presumes(const FailureKey& failure, const Row& row, std::uint64_t number) const;
-  // Whether a rule that a reproducer stands for explains a death or an error.
+  // Tells whether a rule that a reproducer stands for explains a death or an error.
   [[nodiscard]] bool is_settled(const FailureKey& failure, const Row& row) const;
   // Counts a failure that was asked for again and did not show against the rules that would have presumed it.
   void doubt(std::string_view property, const Row& row);

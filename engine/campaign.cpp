@@ -213,7 +213,7 @@ class Campaign {
     if (error) std::rethrow_exception(error);
     return go_on;
   }
-  // Whether no case is begun any more. The first one is, whatever it takes.
+  // Tells whether no case is begun any more. The first one is, whatever it takes.
   [[nodiscard]] bool is_late() const { return has_begun_ && (out_of_time() || interrupted()); }
   // One job of several leaves its processor to what is shrunk, which takes none where calls are a device's.
   void stand_aside(const Dispatch& dispatch) const {
@@ -252,14 +252,14 @@ class Campaign {
     boundary_ = Avoidance::boundary_after(summary_.next_case);
   }
 
-  // Whether a reproducer of this campaign, or of a known defect, lies where the rule says.
+  // Tells whether a reproducer of this campaign, or of a known defect, lies where the rule says.
   [[nodiscard]] bool stands_for(const AvoidRule& rule) const {
     return rule.known || std::ranges::any_of(summary_.findings, [&](const Finding& finding) {
              return finding.entry.seen == rule.key.kind && failure_key_of(finding.entry) == rule.key &&
                     rule.predicate.holds(finding.entry.problem, info_.supports);
            });
   }
-  // Whether what is drawn may depend on what cases cost: where it is their number that ends it, it may not.
+  // Tells whether what is drawn may depend on what cases cost: where it is their number that ends it, it may not.
   [[nodiscard]] bool time_ends_it() const { return options_.seconds || !options_.cases; }
 
   // One job of several shrinks while the others draw; the only one shrinks for as long as it drew.
@@ -458,8 +458,8 @@ class Campaign {
   }
   [[nodiscard]] double elapsed() const { return options_.clock() - start_; }
   [[nodiscard]] bool interrupted() const { return options_.interrupt && options_.interrupt->load(); }
-  // Whether no call of a subject may begin, so that the end comes in time whatever its calls cost. The first case of a
-  // campaign is asked to its end.
+  // Tells whether no call of a subject may begin, so that the end comes in time whatever its calls cost. The first case
+  // of a campaign is asked to its end.
   [[nodiscard]] bool no_more_calls() {
     if (is_lost_) return true;
     if (!has_begun_ || late_asker_ == std::this_thread::get_id()) return false;

@@ -48,7 +48,7 @@ struct CaseRow {
   std::map<std::size_t, Row> calls{};
 
   [[nodiscard]] bool fails(const FailureKey& key) const;
-  // Whether the law of that name gave pass or warn.
+  // Tells whether the law of that name gave pass or warn.
   [[nodiscard]] bool holds(std::string_view property) const;
   // The traits of the call of a death or an error that was not done, the problem's own or a law's; nullptr if they are
   // not known.

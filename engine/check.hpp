@@ -36,14 +36,14 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
                                      const SubjectInfo& info, std::uint64_t seed, std::uint64_t case_number,
                                      std::uint64_t repeat = 1);
 
-// Whether the law proves nothing (properties::Kind::statistical).
+// Tells whether the law proves nothing (properties::Kind::statistical).
 bool is_statistical(std::size_t law);
 
 // The ground of a law's findings: "proof", or "statistic" where it was held against other kernels and nothing is
 // proven.
 std::string_view basis(std::string_view law) noexcept;
 
-// Whether a law is one of two subjects.
+// Tells whether a law is one of two subjects.
 bool compares(std::string_view law) noexcept;
 
 // The property that holds every judged element against the oracle's enclosure.
@@ -69,7 +69,7 @@ struct LawVerdict {
   std::optional<Problem> call{};
   bool lost = false;  // an error that ended the instance: the next call finds a fresh one
 
-  // Whether a call took the instance along: a crash, a timeout, or such an error.
+  // Tells whether a call took the instance along: a crash, a timeout, or such an error.
   [[nodiscard]] bool died() const noexcept { return lost || ends_instance(verdict.kind); }
 };
 
@@ -103,7 +103,7 @@ struct CaseOutcome {
   Seconds seconds;
 
   [[nodiscard]] const LawVerdict* finding() const noexcept { return reported ? &laws[*reported] : nullptr; }
-  // Whether some verdict is neither skip nor vacuous.
+  // Tells whether some verdict is neither skip nor vacuous.
   [[nodiscard]] bool executed() const noexcept;
   // The key of the reported finding. Only if there is one.
   [[nodiscard]] FailureKey key() const;

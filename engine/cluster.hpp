@@ -21,7 +21,7 @@ struct Probed {
 // Asks a law on an entry. If its calls end an instance, the calls alone are told, as another kernel was seen to be
 // asked them.
 using Probe = std::function<Probed(const Entry& at, const std::string& property)>;
-// Whether a law that failed on an entry holds once every call of it is made on a fresh instance.
+// Tells whether a law that failed on an entry holds once every call of it is made on a fresh instance.
 using HoldsApart = std::function<bool(const Entry& at, const std::string& property)>;
 // Kernels that give the very numbers of an entry (explain/accounts.hpp); nullopt where that cannot be told.
 using AccountsOf = std::function<std::optional<Accounts>(const Entry& at)>;

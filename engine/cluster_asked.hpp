@@ -11,13 +11,13 @@
 
 namespace attest::engine {
 
-// Whether two groups are of one defect by what laws say of their reproducers once more. Each question is asked as often
-// as there is room for, and no more.
+// Tells whether two groups are of one defect by what laws say of their reproducers once more. Each question is asked as
+// often as there is room for, and no more.
 class AskedRules : public Groups {
  public:
   using Groups::Groups;
 
-  // Whether `other` is what `group` is about, by asking laws about reproducers.
+  // Tells whether `other` is what `group` is about, by asking laws about reproducers.
   bool belongs(const Siblings& other, const Siblings& group) {
     if (!comparable(other, group)) return false;
     if (std::ranges::all_of(other.members, [&](const Studied& s) { return makes_calls(entry(s)); }))
@@ -32,8 +32,8 @@ class AskedRules : public Groups {
       return false;
     return few(other, group) && entry(theirs).property != entry(its).property && fails(entry(its), theirs);
   }
-  // Whether a problem of `one` is refused in other words already for what is set in a problem of `other`: had it not
-  // needed that, it would have been shrunk without.
+  // Tells whether a problem of `one` is refused in other words already for what is set in a problem of `other`: had it
+  // not needed that, it would have been shrunk without.
   bool refused_anyway(const Siblings& one, const Siblings& other) {
     return std::ranges::any_of(one.members, [&](const Studied& more) {
       return std::ranges::any_of(other.members, [&](const Studied& less) {
@@ -41,7 +41,7 @@ class AskedRules : public Groups {
       });
     });
   }
-  // Whether the failure needs calls that follow each other, and is gone if an instance answers one call alone.
+  // Tells whether the failure needs calls that follow each other, and is gone if an instance answers one call alone.
   bool is_kept_state(const Siblings& other, const Siblings& group) {
     const auto tells = [&](const Studied& member) { return entry(member).property == "kept-state"; };
     const auto apart = [&](const Studied& member) {
@@ -54,7 +54,7 @@ class AskedRules : public Groups {
                other.members.begin() + static_cast<std::ptrdiff_t>(std::min(other.members.size(), asked_of_each)),
                apart);
   }
-  // Whether every kernel that gives the very numbers of the group gives those of `other`.
+  // Tells whether every kernel that gives the very numbers of the group gives those of `other`.
   bool accounted_for(const Siblings& other, const Siblings& group) {
     if (!comparable(other, group) || entry(other.speaker).seen != VerdictKind::fail) return false;
     const Accounts its = accounts(group);
@@ -87,8 +87,8 @@ class AskedRules : public Groups {
       return std::ranges::find(has, setting) != has.end();
     });
   }
-  // Whether some neighbour of `more`, in which all that `less` needs is set as well, is done: then that is refused for
-  // something else.
+  // Tells whether some neighbour of `more`, in which all that `less` needs is set as well, is done: then that is
+  // refused for something else.
   [[nodiscard]] bool passes_with_less(const Entry& more, const Entry& less) {
     if (!known_.probe) return false;
     const auto [known, first] = passes_with_less_.try_emplace(std::pair(&more, &less), false);

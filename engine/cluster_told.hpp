@@ -13,7 +13,7 @@
 
 namespace attest::engine {
 
-// Whether two groups are of one defect by what the campaign's problems and the reproducers' neighbours say.
+// Tells whether two groups are of one defect by what the campaign's problems and the reproducers' neighbours say.
 class ToldRules : public Groups {
  public:
   using Groups::Groups;
@@ -34,13 +34,13 @@ class ToldRules : public Groups {
         in_one_way(a.key, b.key) || a.shows.contains(to_text(b.key)) || b.shows.contains(to_text(a.key));
     return one_law && alike(a, b);
   }
-  // Whether most failures that are known to be of these buckets do, or they are too few to say.
+  // Tells whether most failures that are known to be of these buckets do, or they are too few to say.
   [[nodiscard]] bool lie_within(const Predicate& predicate, const std::set<std::string>& buckets) const {
     const Inside failures = problems_within(predicate, buckets);
     return std::cmp_less(failures.of, enough_failures) || 4 * failures.count >= 3 * failures.of;
   }
-  // Whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one for
-  // each. Unchanged groups are not learned from again; `left` is the number of others that still may be.
+  // Tells whether one predicate tells of the failures of both, by the law that speaks for `a`, in fewer bits than one
+  // for each. Unchanged groups are not learned from again; `left` is the number of others that still may be.
   bool shorter_as_one(const Siblings& a, const Siblings& b, int& left) {
     if (!comparable(a, b)) return false;
     std::vector<std::size_t> both;
@@ -53,9 +53,9 @@ class ToldRules : public Groups {
     if (left-- <= 0) return false;
     return shorter_[std::move(both)] = are_shorter_as_one(a, b);
   }
-  // Whether `few` are too few failures to tell a defect of their own, and lie all where the group's predicate holds: so
-  // rare a place that they would not by chance. A minimal reproducer is one witness more, since it keeps nothing that
-  // its failure does not need, and one that lies elsewhere refutes it.
+  // Tells whether `few` are too few failures to tell a defect of their own, and lie all where the group's predicate
+  // holds: so rare a place that they would not by chance. A minimal reproducer is one witness more, since it keeps
+  // nothing that its failure does not need, and one that lies elsewhere refutes it.
   [[nodiscard]] bool falls_under(const Siblings& few, const Siblings& group) const {
     const Predicate& predicate = group.speaker.learned.predicate;
     const Separation& counts = group.speaker.learned.counts;
@@ -74,8 +74,8 @@ class ToldRules : public Groups {
                (by_its_law && !in_a_form ? most_chance : by_another_law) &&
            std::ranges::all_of(all, [&](const Row* row) { return predicate.holds(*row); });
   }
-  // Whether `few` are too few failures to learn from, and what is known of the group is what each of their minimal
-  // reproducers needs: it holds of them, and of none of their neighbours that pass.
+  // Tells whether `few` are too few failures to learn from, and what is known of the group is what each of their
+  // minimal reproducers needs: it holds of them, and of none of their neighbours that pass.
   [[nodiscard]] bool needs_the_same(const Siblings& few, const Siblings& group) const {
     const Studied& told = group.shown ? *group.shown : group.speaker;
     if (!comparable(few, group) || told.learned.predicate.atoms.empty()) return false;
@@ -86,21 +86,21 @@ class ToldRules : public Groups {
       return (its_law || in_one_way(told.key, member.key)) && study_.is_need(told.learned.predicate, member);
     });
   }
-  // Whether `few` are too few failures to learn from, and pass without the forms that the group passes without.
+  // Tells whether `few` are too few failures to learn from, and pass without the forms that the group passes without.
   [[nodiscard]] bool needs_its_form(const Siblings& few, const Siblings& group) const {
     if (!comparable(few, group)) return false;
     const std::set<std::string> its = forms_needed(few), theirs = forms_needed(group);
     return !theirs.empty() && std::ranges::includes(its, theirs) &&
            study_.own_failures(few.speaker, buckets_of(few)) < enough_failures;
   }
-  // Whether `few` are too few failures to learn anything from, told in the very words of the group's.
+  // Tells whether `few` are too few failures to learn anything from, told in the very words of the group's.
   [[nodiscard]] bool says_no_more(const Siblings& few, const Siblings& group) const {
     const Studied& speaker = few.speaker;
     return comparable(few, group) && entry(speaker).seen == VerdictKind::error &&
            speaker.failing.size() < enough_failures && speaker.learned.predicate.atoms.empty();
   }
-  // Whether `few` are too few deaths to learn anything from, beside deaths, or answers that differ from call to call,
-  // beside deaths or wrong numbers, and what is left of the group's condition, each part weakened as little as it
+  // Tells whether `few` are too few deaths to learn anything from, beside deaths, or answers that differ from call to
+  // call, beside deaths or wrong numbers, and what is left of the group's condition, each part weakened as little as it
   // takes, holds of all of them and of what they were shrunk to: so rare a place that it would not by chance. Memory
   // that is read past its end, or before it is written, kills in most of the problems that reach far, now and then in
   // others, and gives what lies there in yet others.
@@ -122,7 +122,7 @@ class ToldRules : public Groups {
     const std::size_t witnesses = all.size() + (differs ? 0 : 1);
     return !left.atoms.empty() && std::pow(share_of(left), static_cast<double>(witnesses)) <= most_chance;
   }
-  // Whether both say the same words and need one thing alike, beside what each needs.
+  // Tells whether both say the same words and need one thing alike, beside what each needs.
   [[nodiscard]] bool under_one_condition(const Siblings& a, const Siblings& b) const {
     return comparable(a, b) && entry(a.speaker).seen == VerdictKind::error &&
            std::ranges::any_of(a.speaker.learned.predicate.atoms, [&](const Atom& atom) {

@@ -169,8 +169,8 @@ class Confirmation {
     outcome_.needed.assign(laws_.begin(), laws_.end());
   }
 
-  // Whether the last of `calls`, after the others, poisons a fresh instance: each time, until that was seen once for
-  // the key. If so it is the finding.
+  // Tells whether the last of `calls`, after the others, poisons a fresh instance: each time, until that was seen once
+  // for the key. If so it is the finding.
   bool blame(const std::optional<Ailment>& seen, std::vector<Asked> calls) {
     std::optional<Ailment> ill;
     for (int i = 0; i < repeats; ++i) {

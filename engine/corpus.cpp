@@ -56,7 +56,7 @@ void keep_captured(const std::string& file, const fs::path& folder) {
   if (error) throw usage_error(fmt::format("{} cannot be written: {}", copy.string(), error.message()));
 }
 
-// Whether PATH:NAME says this name and nothing else.
+// Tells whether PATH:NAME says this name and nothing else.
 bool is_subject_name(std::string_view name) {
   return !name.empty() && name.find_first_of(":/") == std::string_view::npos;
 }

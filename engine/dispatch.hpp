@@ -56,7 +56,7 @@ class Dispatch {
   // A case of another plan, or one that was left of one; nullptr if there is none: for good, if it may `wait` for what
   // others leave.
   CaseRecord* next(bool wait);
-  // Whether all that was handed out is back, and nothing more will be.
+  // Tells whether all that was handed out is back, and nothing more will be.
   [[nodiscard]] bool is_over() const;
   // Hands out nothing any more; and nothing until go_on().
   void stop();

@@ -30,7 +30,7 @@ bool permits(const Contract& contract, std::span<const std::unique_ptr<ops::Exch
                               [&](const auto& answer) { return answer->judge(contract).kind == VerdictKind::fail; });
 }
 
-// Whether every answer may come of the contract, and an element of `excluded` lies inside what it permits there.
+// Tells whether every answer may come of the contract, and an element of `excluded` lies inside what it permits there.
 bool fits(const Contract& contract, std::span<const std::unique_ptr<ops::Exchange>> answers,
           std::span<const Excluded> excluded) {
   return permits(contract, answers) && std::ranges::any_of(excluded, [&](const Excluded& each) {

@@ -38,7 +38,7 @@ Entry reproduce(const Failure& failure, Bench bench, const std::string& subject,
                 const ShrinkLimits& limits, ShrinkBudget budget,
                 const std::function<void(const ShrinkStep&)>& accepted);
 
-// Whether one reproducer is simpler than another of the same bucket: fewer multiply-adds, then a shorter text.
+// Tells whether one reproducer is simpler than another of the same bucket: fewer multiply-adds, then a shorter text.
 bool simpler(const Entry& a, const Entry& b);
 
 // The version of attest that writes entries.

@@ -6,7 +6,7 @@
 
 namespace attest::engine {
 
-// Whether a failure shows on a fresh instance after these calls.
+// Tells whether a failure shows on a fresh instance after these calls.
 using ShowsAfter = std::function<bool(const std::vector<Asked>&)>;
 
 // The fewest of `calls`, which show it: without any one of them left it does not show any more, unless `spent` (may be

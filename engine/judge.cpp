@@ -75,7 +75,7 @@ std::string options_of(const ops::SavedWords& words, const ops::OtherCall& other
   return with + (with.empty() || without.empty() ? "" : ", ") + without;
 }
 
-// Whether every element is judged and inside, by intervals that say something of an error as large.
+// Tells whether every element is judged and inside, by intervals that say something of an error as large.
 bool holds(ops::Exchange& call, const Contract& contract, double error) {
   const Verdict verdict = call.judge(contract);
   if (verdict.kind != VerdictKind::pass || verdict.counts.undetermined > 0) return false;

@@ -39,7 +39,7 @@ struct Judgement {
 // The work (Op::work) that the survey of a failure may cost, though 64 rows at least: some seconds.
 inline constexpr Index most_survey_work = Index{1} << 29;
 
-// Whether a kernel that keeps `contract` could have returned the outputs of `call`.
+// Tells whether a kernel that keeps `contract` could have returned the outputs of `call`.
 Judgement judge(ops::Exchange& call, const Contract& contract, Index survey_work = most_survey_work);
 
 // The calls of ops::Op::other_calls() for which the arrays of a failed judgement hold: every element is judged, none is

@@ -15,8 +15,8 @@
 
 namespace attest::engine {
 
-// Whether the bucket, or that of another law under the same conditions, is one of those: wrong numbers are one defect
-// whichever law tells them (cluster.hpp), and errors and deaths are in the same words.
+// Tells whether the bucket, or that of another law under the same conditions, is one of those: wrong numbers are one
+// defect whichever law tells them (cluster.hpp), and errors and deaths are in the same words.
 bool is_known(const std::set<std::string>& buckets, std::string_view bucket);
 
 // A defect that an earlier campaign explained.

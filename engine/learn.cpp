@@ -162,7 +162,7 @@ class Learner {
   [[nodiscard]] bool is_suggested(std::size_t atom) const {
     return atoms_[atom].value != std::floor(atoms_[atom].value);
   }
-  // Whether an atom holds of every failure, and is no remainder, no alignment and no one number, which a minimal
+  // Tells whether an atom holds of every failure, and is no remainder, no alignment and no one number, which a minimal
   // problem has by chance.
   [[nodiscard]] bool says_of_all(std::size_t atom) const {
     const Atom& one = atoms_[atom];
@@ -191,7 +191,8 @@ class Learner {
     for (const std::size_t atom : candidate.atoms) sum += atom;
     return sum;
   }
-  // Whether `a` is better. Under `pure`, a candidate that lets a passing problem in is worse than all that do not.
+  // Tells whether `a` is better. Under `pure`, a candidate that lets a passing problem in is worse than all that do
+  // not.
   [[nodiscard]] bool better(const Candidate& a, const Candidate& b) const {
     if (options_.pure && a.pure != b.pure) return a.pure;
     return a.cost < b.cost - slack_bits;

@@ -13,8 +13,8 @@ struct Merged {
   std::size_t written = 0;            // reproducers of the union
   std::size_t renewed = 0;            // those with a digest that was not that of their contents: edited by hand
   std::vector<std::string> left_out;  // files that could not be read, a sentence each
-  // Whether the shards of campaigns are all there and came equally far, so that the union is the campaign before it was
-  // split.
+  // Tells whether the shards of campaigns are all there and came equally far, so that the union is the campaign before
+  // it was split.
   bool whole = false;
   std::string missing;  // else: why not
   std::string subject;  // campaigns': as the command line named it

@@ -57,7 +57,7 @@ class Apart final : public PassedOn {
     }
     return results;
   }
-  // Whether the subject could be renewed before each of them.
+  // Tells whether the subject could be renewed before each of them.
   [[nodiscard]] bool were_all() const noexcept { return all_; }
 
  private:

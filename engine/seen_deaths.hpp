@@ -39,7 +39,7 @@ class SeenDeaths {
   // A failure of that property was seen once, and is another's fault or nobody's: from now on each of them is asked
   // about.
   void doubt(std::string_view property);
-  // Whether the death of that case need not be asked for again.
+  // Tells whether the death of that case need not be asked for again.
   [[nodiscard]] bool presumes(const FailureKey& key, std::uint64_t case_number) const;
 
  private:

@@ -69,11 +69,11 @@ class Shrinker {
   Shrinker& operator=(const Shrinker&) = delete;
 
   void submit(ShrinkTask task);
-  // Whether a task waits, is in work or was not handed back yet.
+  // Tells whether a task waits, is in work or was not handed back yet.
   [[nodiscard]] bool busy() const;
   // Lets so many threads run from now on; 0 holds all of them before their next call.
   void allow(std::size_t workers);
-  // Whether threads that shrink what ends instances have to wait, whoever may run.
+  // Tells whether threads that shrink what ends instances have to wait, whoever may run.
   void hold_deaths(bool hold);
   // Lets one thread run for about so long, and holds it again. Returns the seconds that took, until it was held.
   double run_for(double seconds);

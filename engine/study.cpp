@@ -24,7 +24,7 @@ std::vector<Format> every_format() {
   return all;
 }
 
-// Whether two problems differ in the numbers that tensors hold and in nothing else.
+// Tells whether two problems differ in the numbers that tensors hold and in nothing else.
 bool differs_in_values(const Problem& a, const Problem& b) {
   return forms_of(a) == forms_of(b) && std::ranges::all_of(a.op().fields(), [&](const Field& field) {
            return field.group == FieldGroup::values || field.group == FieldGroup::origin || same_value(field, a, b);
@@ -36,7 +36,7 @@ bool differs_in_forms(const Problem& a, const Problem& b) {
          std::ranges::all_of(a.op().fields(), [&](const Field& field) { return same_value(field, a, b); });
 }
 
-// Whether the same numbers are asked in the same shape, with another mask, scale, output, format or form.
+// Tells whether the same numbers are asked in the same shape, with another mask, scale, output, format or form.
 bool differs_in_settings(const Problem& a, const Problem& b) {
   return std::ranges::all_of(a.op().fields(), [&](const Field& field) {
     const bool setting = field.group == FieldGroup::masks || field.group == FieldGroup::scaling ||

@@ -65,17 +65,17 @@ class Study {
   [[nodiscard]] std::vector<const Row*> problems_of(const std::set<std::string>& buckets) const;
   // The number of its failures in problems that are known to be of these buckets.
   [[nodiscard]] std::size_t own_failures(const Studied& studied, const std::set<std::string>& buckets) const;
-  // Whether a predicate says what a minimal reproducer needs: it holds of it, and of no neighbour that passes with
-  // other options.
+  // Tells whether a predicate says what a minimal reproducer needs: it holds of it, and of no neighbour that passes
+  // with other options.
   [[nodiscard]] bool is_need(const Predicate& predicate, const Studied& studied) const;
-  // Whether such a neighbour lies where it holds.
+  // Tells whether such a neighbour lies where it holds.
   [[nodiscard]] bool is_refuted(const Predicate& predicate, const Studied& studied) const;
   // The forms of a minimal reproducer without which it passes, as "past=half".
   [[nodiscard]] const std::set<std::string>& forms_needed(const Studied& studied) const {
     return passing_neighbours(studied.finding).needed;
   }
-  // Whether it fails in a form of its own, of which a predicate says nothing: in another it passes, where the predicate
-  // holds all the same.
+  // Tells whether it fails in a form of its own, of which a predicate says nothing: in another it passes, where the
+  // predicate holds all the same.
   [[nodiscard]] bool needs_a_form_beside(const Predicate& predicate, const Studied& studied) const;
   // The rows that failed as `studied` did, in problems of `buckets`.
   [[nodiscard]] std::vector<const Row*> failing(const Studied& studied, const std::set<std::string>& buckets) const;
@@ -118,9 +118,9 @@ inline constexpr std::uint64_t enough_failures = 5;  // for a predicate to be be
 bool sufficient(const Learned& learned);
 // Failures are ten times as frequent inside as elsewhere.
 bool separates(const Learned& learned);
-// Whether that is so, and nearly all failures lie inside.
+// Tells whether that is so, and nearly all failures lie inside.
 bool necessary(const Learned& learned);
-// Whether two predicates separate the same failures.
+// Tells whether two predicates separate the same failures.
 bool alike(const Studied& a, const Studied& b);
 
 }  // namespace attest::engine

@@ -32,7 +32,8 @@ struct Finding {
   bool known = false;                // in the corpus given by --known
   std::string reproducer;            // file; empty if none was written
 
-  // Whether it tells one case as it was seen, and nothing else, which was shrunk to a problem of that bucket since.
+  // Tells whether it tells one case as it was seen, and nothing else, which was shrunk to a problem of that bucket
+  // since.
   [[nodiscard]] bool is_replaced_by(std::uint64_t shrunk_case, std::string_view bucket) const {
     return failures == 0 && !entry.minimal && case_number == shrunk_case && entry.bucket != bucket;
   }

@@ -25,7 +25,7 @@ class Allowance {
     const Spell spell(*this);
     return step();
   }
-  // Whether a step under way has used up what was left.
+  // Tells whether a step under way has used up what was left.
   [[nodiscard]] bool is_spent() const { return clock_() - begun_ >= left_; }
 
  private:

@@ -11,11 +11,11 @@ namespace attest::engine {
 // answers depend on the cases alone.
 class Triage {
  public:
-  // Whether to shrink a failure of this key and signature (bucket.hpp): the first three of a signature and one in fifty
-  // of the rest; once a key has many already, the first of each signature alone, and in the end none but one in fifty.
-  // A key of deaths, errors and hangs has many sooner: each of its calls costs a start of the subject. `understood`:
-  // how many predicates explain failures of the key; each makes room for what it does not explain, which is another
-  // defect.
+  // Tells whether to shrink a failure of this key and signature (bucket.hpp): the first three of a signature and one in
+  // fifty of the rest; once a key has many already, the first of each signature alone, and in the end none but one in
+  // fifty. A key of deaths, errors and hangs has many sooner: each of its calls costs a start of the subject.
+  // `understood`: how many predicates explain failures of the key; each makes room for what it does not explain, which
+  // is another defect.
   bool ask(const FailureKey& key, const std::string& signature, std::uint64_t understood = 0);
 
   struct State {

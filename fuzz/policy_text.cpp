@@ -11,7 +11,7 @@ using namespace attest;
 
 namespace {
 
-// Whether it is read; what is read is written and read again.
+// Tells whether it is read; what is read is written and read again.
 template <class Read, class Write>
 bool comes_back(Read read, Write write, std::string_view text) {
   std::optional<decltype(read(text))> policy;

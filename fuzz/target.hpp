@@ -19,7 +19,7 @@ inline void require(bool holds, const std::string& what) {
   if (!holds) throw Finding(what);
 }
 
-// Whether `parse` accepts its input. A refusal must be one clear line that blames the input, not attest.
+// Tells whether `parse` accepts its input. A refusal must be one clear line that blames the input, not attest.
 template <class Parse>
 bool accepts(Parse&& parse) {
   try {

@@ -50,11 +50,11 @@ class Domain : public Sized {
   // Draws that value of a form only where `says` holds of the problem: its FormRule::where. Throws Error(usage) if
   // there is no such form.
   void say_form_where(std::string_view form, std::string_view value, std::function<bool(const Problem&)> says);
-  // Whether the problem may be drawn with its value of this form: the values that it needs are there, and its `where`
-  // holds.
+  // Tells whether the problem may be drawn with its value of this form: the values that it needs are there, and its
+  // `where` holds.
   [[nodiscard]] bool may_say(const FormOffer& offer, const Problem& problem) const;
 
-  // Whether narrow() takes this field.
+  // Tells whether narrow() takes this field.
   [[nodiscard]] static bool narrows(std::string_view field) noexcept;
 
   // Draws again until `predicate` holds: for what narrow() cannot say. Several must all hold.
@@ -85,13 +85,13 @@ class Domain : public Sized {
   [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
   [[nodiscard]] const std::vector<Format>& dtypes() const noexcept { return dtypes_; }
 
-  // Whether a tensor of this format may lie so, by the strides and the alignment that the subject
+  // Tells whether a tensor of this format may lie so, by the strides and the alignment that the subject
   // asks for. Broadcasts are for inputs only.
   [[nodiscard]] bool allows(Layout layout, Format dtype) const noexcept {
     return allowed_[static_cast<std::size_t>(dtype)] >> static_cast<unsigned>(layout) & 1;
   }
-  // Whether the subject takes such a bias beside q, k and v of this format. A type that equals `same` there is not
-  // offered.
+  // Tells whether the subject takes such a bias beside q, k and v of this format. A type that equals `same` there is
+  // not offered.
   [[nodiscard]] bool offers(BiasType type, Format dtype) const;
   // The ranges of d and dv for one of dtypes(): rows of a contiguous tensor keep the alignment
   // that the subject asks for.

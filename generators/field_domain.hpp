@@ -23,7 +23,7 @@ class FieldDomain : public Sized {
  public:
   using Field = FieldRow<P, S>;
 
-  // Whether narrow() takes this field.
+  // Tells whether narrow() takes this field.
   [[nodiscard]] static bool narrows(std::string_view field) noexcept {
     const auto row = std::ranges::find(fields(), field, &Field::name);
     return row != fields().end() && row->drawn && row->kind != FieldKind::real && row->kind != FieldKind::seed;
@@ -74,7 +74,7 @@ class FieldDomain : public Sized {
       if (field.drawn && !is_left(field))
         throw usage_error(fmt::format("what the subject supports of {} leaves no value of {}", op, field.name));
   }
-  // Whether the subject takes some value that is left of it.
+  // Tells whether the subject takes some value that is left of it.
   [[nodiscard]] virtual bool is_left(const Field& field) const { return !range(field).empty(); }
   Range& of(std::string_view field) noexcept {
     return ranges_[static_cast<std::size_t>(&row(field) - fields().data())];

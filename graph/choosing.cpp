@@ -231,7 +231,7 @@ std::int64_t truncated(double x, Type type) noexcept {
   return static_cast<std::int64_t>(x);
 }
 
-// Whether every number of `from` is one of `to`.
+// Tells whether every number of `from` is one of `to`.
 bool holds_all(Format to, Format from) noexcept {
   return precision(to) >= precision(from) && min_exponent(to) <= min_exponent(from) &&
          largest_finite(to) >= largest_finite(from);

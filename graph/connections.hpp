@@ -23,10 +23,10 @@ class Connections {
   // value.
   [[nodiscard]] const Stored* constant(int value) const;
   [[nodiscard]] bool is_number(int value, double number) const;
-  // Whether it hangs on no input.
+  // Tells whether it hangs on no input.
   [[nodiscard]] bool is_constant(int value) const;
-  // Whether it may be a tensor of one element and hangs on no input's numbers. The size of a computed value, of the
-  // width of heads say, shows when it is evaluated.
+  // Tells whether it may be a tensor of one element and hangs on no input's numbers. The size of a computed value, of
+  // the width of heads say, shows when it is evaluated.
   [[nodiscard]] bool may_be_single(int value) const;
   // `value` before Transpose, and Reshape to a shape that stays.
   [[nodiscard]] int before_moves(int value) const;

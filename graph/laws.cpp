@@ -61,7 +61,7 @@ void measure(const Model& model, const std::vector<Spread>& spreads, const std::
   }
 }
 
-// Whether axis `k` of an input is the open axis `batch`.
+// Tells whether axis `k` of an input is the open axis `batch`.
 bool is_batch(const Input& input, std::size_t k, const std::string& batch) {
   return !input.shape[k].length && input.shape[k].symbol == batch;
 }

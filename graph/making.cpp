@@ -9,7 +9,7 @@
 namespace attest::graph {
 namespace {
 
-// Whether start + i delta is a number of the type, for each i: then it does not matter how it is computed.
+// Tells whether start + i delta is a number of the type, for each i: then it does not matter how it is computed.
 bool is_exact(const Array& range, double start, double delta) {
   const Format format = format_of(range.type);
   for (std::size_t i = 0; i < range.floats.size(); ++i) {

@@ -109,7 +109,7 @@ class Family {
   // A problem with every open axis `length` long, or as near to that as constraints permit, and inputs made in the
   // simplest way.
   [[nodiscard]] Problem of_length(Index length) const;
-  // Whether constraints leave room for it.
+  // Tells whether constraints leave room for it.
   [[nodiscard]] bool permits(const Problem& problem) const;
   // Problems that are simpler by one change, the boldest first: an open axis, or all that are equally long, cut to 1,
   // to a half and by one; regimes nearer to the simplest.

@@ -44,7 +44,7 @@ Array out_of_heads(const Step& step, const Array& x);
 
 // x with some axes behind all others, as rows of what lies along these.
 struct Rows {
-  Array x;                   // x with some axes behind all others, as rows along these.
+  Array x;
   std::vector<Index> order;  // axis k of x is axis order[k] of the original
   Index length = 1;          // elements of a row
   Index count = 1;           // rows in a lane

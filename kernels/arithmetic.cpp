@@ -31,7 +31,7 @@ void transform(Real* x, Index n, Change change) noexcept {
   for (Index j = 0; j < padded(n); j += lanes<Real>) store_lanes(x + j, change(load_lanes(x + j)));
 }
 
-// Whether floats are what they are rounded to: the loops of loops.hpp then do it all.
+// Tells whether floats are what they are rounded to: the loops of loops.hpp then do it all.
 template <class Real>
 constexpr bool in_f32(Format format) noexcept {
   return std::is_same_v<Real, float> && !narrower(format, Format::f32);

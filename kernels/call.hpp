@@ -71,7 +71,7 @@ inline KeyRange open_range(const Call& call, Index diagonal, Index length) noexc
   return range;
 }
 
-// Whether the arithmetic needs double: some stage is f64.
+// Tells whether the arithmetic needs double: some stage is f64.
 bool computes_in_double(const Policy& policy) noexcept;
 
 }  // namespace attest::kernels

@@ -105,7 +105,7 @@ ATTEST_LANES typename FloatsOf<N>::Type gathered(const float* from, std::int64_t
   }
 }
 
-// Whether some lane's bits are set.
+// Tells whether some lane's bits are set.
 template <int N>
 ATTEST_LANES bool any_set(typename IntsOf<N>::Type x) {
 #if defined(__AVX512F__)

@@ -40,7 +40,7 @@ struct Loops {
   bool (*soften_columns)(float* s, Index step, Index keys, Index rows, bool divide, float* shift, float* sum);
   void (*scale)(float factor, float* x, Index n);
   void (*divide)(float divisor, float* x, Index n);
-  // Whether each of n elements, not of padded(n), is finite.
+  // Tells whether each of n elements, not of padded(n), is finite.
   bool (*finite)(const float* x, Index n);
 
   // Rounded to f16, bf16, tf32.

@@ -111,7 +111,7 @@ struct LoopsOf {
     *above_minus_infinity = all_above(least);
     return most;
   }
-  // Whether none of what largest_of() met is -inf.
+  // Tells whether none of what largest_of() met is -inf.
   ATTEST_LANES static bool all_above(typename FloatsOf<width>::Type least) {
     using V = typename FloatsOf<width>::Type;
     return !any_set<width>(least == V{} - std::numeric_limits<float>::infinity());

@@ -8,8 +8,8 @@ namespace attest::kernels {
 
 // Heads of few rows of few keys, a row in a lane, whichever head and sample it is of: many such heads otherwise cost a
 // call each. The bits are those of the other ways.
-// Whether the heads of a call are of this kind: f32 from the scores to the sum of values, and no more numbers a row
-// than a call would cost.
+// Tells whether the heads of a call are of this kind: f32 from the scores to the sum of values, and no more numbers a
+// row than a call would cost.
 bool are_short_heads(const Call& call) noexcept;
 
 // The largest number of rows that are taken at once, heads one behind the other and samples outermost.

@@ -5,9 +5,9 @@ namespace attest::kernels {
 
 // Rows of few keys, a row in a lane: as many rows as registers have lanes share the cost of a row beside its products.
 // The bits are those of the other ways.
-// Whether rows of a call are of this kind: f32 from the scores to the sum of values, and at most 12 keys.
+// Tells whether rows of a call are of this kind: f32 from the scores to the sum of values, and at most 12 keys.
 bool has_short_rows(const Call& call) noexcept;
-// Whether a block of `rows` query rows is: several of them.
+// Tells whether a block of `rows` query rows is: several of them.
 inline constexpr Index short_rows_min = 4;
 bool are_short_rows(const Call& call, Index rows) noexcept;
 

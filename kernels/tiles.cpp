@@ -40,7 +40,7 @@ void load_values(const Call& call, Index sample, Index kv_head, Index j0, Index 
 }
 
 namespace {
-// Whether rows of the tensor may be read as floats where they lie.
+// Tells whether rows of the tensor may be read as floats where they lie.
 template <class Real>
 bool in_place(const Call& call, const View& view) noexcept {
   return std::is_same_v<Real, float> && view.type == DType::f32 && view.strides[3] == 1 &&

@@ -125,7 +125,7 @@ class Campaign {
     return interrupted() || (options_.cases && number >= *options_.cases) ||
            (options_.seconds && seconds_since(start_) >= *options_.seconds);
   }
-  // Whether the first finding, which is there, was all that was asked for.
+  // Tells whether the first finding, which is there, was all that was asked for.
   [[nodiscard]] bool ends_with_a_finding() const {
     return !options_.continue_after_failure && !summary_.findings.empty();
   }
@@ -377,7 +377,7 @@ class Campaign {
     return &summary_.findings.back();
   }
 
-  // Whether a failure with this key is of a known finding.
+  // Tells whether a failure with this key is of a known finding.
   bool explains(const Finding& known, const std::string& key, const Law& law, const LawResult& result,
                 const Asking& asking, const graph::Problem& problem) {
     // A failure that shows only after other calls is asked of no tensor by itself: its own report names the part, or

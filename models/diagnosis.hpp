@@ -24,12 +24,12 @@ class Diagnosis {
   // The recorder of a subject's runtime: who is asked, and the calls before.
   Recorder& runtime(Subject& subject);
 
-  // Whether a tensor, by name, is wrong by `law` on this problem, which fails, too, and no tensor that it is made of
-  // is; for `proven-bound`, whether the part that fails is spelt as the one that gives it. Nothing more is known of a
-  // failure without a place than its key.
+  // Tells whether a tensor, by name, is wrong by `law` on this problem, which fails, too, and no tensor that it is made
+  // of is; for `proven-bound`, whether the part that fails is spelt as the one that gives it. Nothing more is known of
+  // a failure without a place than its key.
   bool explains(const std::string& tensor, const Law& law, const Asking& asking, const graph::Problem& problem);
-  // Whether two findings by different laws are of one defect: the smallest problem of one, or a call that its law makes
-  // of it, fails by the law of the other, too, and there the first wrong tensor of that one explains it.
+  // Tells whether two findings by different laws are of one defect: the smallest problem of one, or a call that its law
+  // makes of it, fails by the law of the other, too, and there the first wrong tensor of that one explains it.
   bool are_one(Subject& subject, const Finding& a, const Finding& b);
   // Confirms, shrinks and localises a finding that has its original problem. A failure that a fresh process does not
   // show may hang on one of Recorder::histories(). False for a time limit that a fresh process keeps: the machine was

@@ -41,7 +41,7 @@ struct Entry {
   bool minimal = false;
 };
 
-// Whether a text is that of an entry of a model; whether it is a whole one is for read_entry.
+// Tells whether a text is that of an entry of a model; whether it is a whole one is for read_entry.
 bool is_entry(std::string_view text);
 // Throws Error(usage): one sentence with the file and the reason, for one that is damaged, of a later format or
 // contradictory.

@@ -241,7 +241,7 @@ LawResult batch(const Asking& asking, const std::vector<Array>& whole) {
   return agreement(asking, law.difference, law.other, whole, beside[static_cast<int>(change)]);
 }
 
-// Whether each axis of `flags` is, in order, one of the first of `input`.
+// Tells whether each axis of `flags` is, in order, one of the first of `input`.
 bool has_axes_of(const graph::Input& input, const graph::Input& flags) {
   if (flags.shape.empty() || flags.shape.size() > input.shape.size()) return false;
   for (std::size_t k = 0; k < flags.shape.size(); ++k) {

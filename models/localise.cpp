@@ -140,8 +140,8 @@ class Search {
     return std::move(answer.outputs);
   }
 
-  // Whether the graph behind `value`, evaluated exactly from what the runtime has there, gives what the runtime's whole
-  // graph gives.
+  // Tells whether the graph behind `value`, evaluated exactly from what the runtime has there, gives what the runtime's
+  // whole graph gives.
   bool explains(int value, const Array& got) {
     if (got.shape != right_.at(value).shape || got.type != right_.at(value).type) return false;
     const auto given = whole();

@@ -35,8 +35,8 @@ LawResult proven_bound_of(const Asking& asking, std::string_view tensor);
 std::optional<Place> part_that_fails(const Asking& asking, std::span<const EarlierCall> before = {});
 // True if two tensors are results of parts that are alike, operator by operator.
 bool parts_are_alike(const graph::Model& model, std::string_view a, std::string_view b);
-// Whether the part that fails on this problem is spelt, operator by operator, as the one that gives `tensor`: they are
-// taken for one defect.
+// Tells whether the part that fails on this problem is spelt, operator by operator, as the one that gives `tensor`:
+// they are taken for one defect.
 bool picks_one_like(const Asking& asking, std::string_view tensor);
 
 }  // namespace attest::models

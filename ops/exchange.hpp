@@ -74,7 +74,7 @@ class Exchange {
   // are outputs from then on. Returns false if there are none.
   virtual bool ask_for(const Law&, const Contract&, const SubjectInfo&) { return false; }
 
-  // Whether a kernel that keeps the contract could have returned the outputs as they are: the law policy-bound.
+  // Tells whether a kernel that keeps the contract could have returned the outputs as they are: the law policy-bound.
   [[nodiscard]] virtual Verdict judge(const Contract& contract) = 0;
   // One element of an output. Throws Error(internal) for an output that is not there.
   [[nodiscard]] virtual Permitted element(const Contract& contract, std::string_view output,

@@ -23,8 +23,8 @@ class Grading {
   };
   [[nodiscard]] virtual const Words& words() const noexcept = 0;
 
-  // Whether a problem is small enough for every kernel and every law; and for kernels that compute an operation at a
-  // time.
+  // Tells whether a problem is small enough for every kernel and every law; and for kernels that compute an operation
+  // at a time.
   [[nodiscard]] virtual bool is_paired(const Problem& problem) const = 0;
   [[nodiscard]] virtual bool is_emulated(const Problem& problem) const = 0;
   // The problem as tests of kernels draw it: values from N(0,1), options at their defaults.
@@ -34,11 +34,11 @@ class Grading {
 
   // The contract that states nothing beside its policy.
   [[nodiscard]] virtual Contract silent(const Policy& policy) const = 0;
-  // Whether the errors of `contract` are none but such as one of the other two permits.
+  // Tells whether the errors of `contract` are none but such as one of the other two permits.
   [[nodiscard]] virtual bool no_wider(const Contract& contract, const Contract& least, const Contract& other) const = 0;
-  // Whether kernels that keep either compute the same function of their inputs.
+  // Tells whether kernels that keep either compute the same function of their inputs.
   [[nodiscard]] virtual bool same_function(const Contract& a, const Contract& b) const = 0;
-  // Whether a promise is of sums that few kernels have, so that more are to be emulated that have them.
+  // Tells whether a promise is of sums that few kernels have, so that more are to be emulated that have them.
   [[nodiscard]] virtual bool has_rare_sums(const Contract&) const { return false; }
 };
 

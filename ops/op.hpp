@@ -51,7 +51,7 @@ class Domain {
   // The same as attest::draw_counted(). Throws Error(usage) if no problem drawn satisfies the predicates.
   [[nodiscard]] virtual Drawing draw(std::uint64_t seed, std::uint64_t case_number, std::uint64_t repeat) const = 0;
   [[nodiscard]] virtual const std::vector<Format>& dtypes() const noexcept = 0;
-  // Whether narrow() takes this field.
+  // Tells whether narrow() takes this field.
   [[nodiscard]] virtual bool narrows(std::string_view field) const noexcept = 0;
   // Keeps lo..hi of a drawn integer, label or flag. Throws Error(usage) if nothing is left.
   virtual void narrow(std::string_view field, Index lo, Index hi) = 0;
@@ -61,7 +61,7 @@ class Domain {
   // Chooses small shapes, those of models, or both; SizeRegime::both at first. An operation without such shapes draws
   // its own.
   virtual void draw_sizes(SizeRegime /*sizes*/) {}
-  // Whether its problems are said in forms.
+  // Tells whether its problems are said in forms.
   [[nodiscard]] virtual bool has_forms() const noexcept { return false; }
   // Draws that value of a form only where `says` holds.
   virtual void say_form_where(std::string_view /*form*/, std::string_view /*value*/,
@@ -73,7 +73,7 @@ class Domain {
   virtual void assume_of_shape(std::function<bool(const Problem&)> /*predicate*/) {}
   // Likewise of every problem of fewer than `least` multiply-adds, or of more than `most`.
   virtual void assume_work(double /*least*/, double /*most*/) {}
-  // Whether every predicate holds.
+  // Tells whether every predicate holds.
   [[nodiscard]] virtual bool accepts(const Problem& problem) const = 0;
 };
 
@@ -159,7 +159,7 @@ class Op {
   virtual ~Op() = default;
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  // Whether a type is that of its problems, policies or contracts.
+  // Tells whether a type is that of its problems, policies or contracts.
   [[nodiscard]] virtual bool owns(const std::type_info& type) const noexcept = 0;
   // The fields in print order.
   [[nodiscard]] virtual std::span<const Field> fields() const = 0;
@@ -197,7 +197,7 @@ class Op {
   [[nodiscard]] virtual Index work(const Problem& problem) const = 0;
   // The unit of work(), in the plural.
   [[nodiscard]] virtual std::string_view unit_of_work() const noexcept { return "multiply-adds"; }
-  // Whether rows are so long that kernels go over them bit by bit, and that in words: "with 256 keys or more".
+  // Tells whether rows are so long that kernels go over them bit by bit, and that in words: "with 256 keys or more".
   [[nodiscard]] virtual bool is_long(const Problem& problem) const = 0;
   [[nodiscard]] virtual std::string_view long_in_words() const noexcept = 0;
   [[nodiscard]] virtual const std::vector<FormChoice>& forms(const Problem& problem) const;

@@ -44,7 +44,7 @@ inline constexpr std::string_view equal_bits = "equal bits";
 
 // "cannot tell (reason)".
 std::string cannot_tell(std::string_view reason);
-// Whether every number of `inner` is one of `outer`.
+// Tells whether every number of `inner` is one of `outer`.
 bool holds(Format outer, Format inner) noexcept;
 // "f32", "not narrower than f16", "f16 or narrower", "cannot tell (reason)", by what is known of a stage's format.
 std::string format_in_words(std::optional<Format> at_least, std::optional<Format> at_most, std::string_view reason);
@@ -66,7 +66,7 @@ struct Answered {
 
 // Samples are what the first axis of `out` counts.
 Answered ask(const Problem& problem, Subject& subject);
-// Whether what one problem gave breaks the policy bound, in a clause; empty if not.
+// Tells whether what one problem gave breaks the policy bound, in a clause; empty if not.
 std::string breach(const Problem& problem, const Contract& contract, Subject& subject);
 
 // The probes of an operation. There is one object of each, for ever.

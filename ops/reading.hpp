@@ -79,7 +79,7 @@ class DeparturesOf {
   void (*check_)(const C&);
 };
 
-// Whether a number is one of a format's, as a number that was rounded to it once is.
+// Tells whether a number is one of a format's, as a number that was rounded to it once is.
 inline bool is_of(Format format, double x) { return !std::isfinite(x) || round_to(format, x) == x; }
 
 // A call and what it gave, as the oracle of its operation sees it. Stands alone.

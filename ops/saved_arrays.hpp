@@ -46,7 +46,7 @@ NamedArray meant_array(const NamedArray& array, Format format);
 // Throws Error(usage) unless the array is of `wanted`, as `of` is.
 void require_shape(const NamedArray& array, const std::vector<Index>& wanted, std::string_view of);
 
-// Whether every value, NaN aside, is a number of `format`.
+// Tells whether every value, NaN aside, is a number of `format`.
 bool holds_only(Format format, const NamedArray& array);
 
 // Throws Error(usage) unless the element at `index` ("0,0,3,1") is a number of `format`, which `stage` of the policy
@@ -87,7 +87,7 @@ std::vector<OtherCall> calls_by_causality();
 std::vector<OtherCall> calls_with_ignored(const SavedWords& words,
                                           std::initializer_list<std::pair<std::string_view, std::string_view>> roles);
 std::optional<double> saved_real(const SavedWords& words, std::string_view key);
-// Whether `key` has the second of two words; the first if it is left out.
+// Tells whether `key` has the second of two words; the first if it is left out.
 bool saved_choice(const SavedWords& words, std::string_view key, std::string_view first, std::string_view second);
 // A number of at least `lo`.
 std::optional<Index> saved_count(const SavedWords& words, std::string_view key, std::uint64_t lo);

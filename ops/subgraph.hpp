@@ -39,8 +39,8 @@ class Subgraph {
   std::vector<int> fed;        // where it begins, if it is to be asked by itself; no constants among them
   std::vector<int> judged_by;  // values whose numbers judge() asks for
 
-  // Whether a correct implementation of this precision could have returned `got`, of the type and shape that the part
-  // gives.
+  // Tells whether a correct implementation of this precision could have returned `got`, of the type and shape that the
+  // part gives.
   [[nodiscard]] virtual SubgraphVerdict judge(const NumbersOfValues& numbers, const graph::Array& got,
                                               const graph::Precision& precision) const = 0;
 };

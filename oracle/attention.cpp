@@ -35,7 +35,7 @@ class Tally {
   void undetermined() { ++counts_.undetermined; }
   void not_wide() { all_wide_ = false; }
   [[nodiscard]] bool all_wide() const { return all_wide_; }
-  // Whether a verdict waits on enclosures that nobody computed: those of accepted elements may be wide or not.
+  // Tells whether a verdict waits on enclosures that nobody computed: those of accepted elements may be wide or not.
   [[nodiscard]] bool open() const { return all_wide_ && accepted_ > 0; }
 
   // False if the element lies outside.
@@ -133,7 +133,7 @@ class EmptyRows {
     takes_zeros_ = judge_element(out_, results.out_round, 0) == Outcome::inside;
     known_ = true;
   }
-  // Whether all bits of a dense row are 0.
+  // Tells whether all bits of a dense row are 0.
   static bool all_zero(const attest_tensor& out, const RowIndex& r, Index columns) {
     const auto* const bytes = static_cast<const unsigned char*>(attest_at(&out, r.b, r.h, r.i, 0));
     const auto count = static_cast<std::size_t>(columns * out.dtype.bits / 8);
@@ -203,7 +203,8 @@ bool AttentionOracle::head_known_finite(Index head) const noexcept {
          (!finite_heads_.empty() && finite_heads_[static_cast<std::size_t>(head)] != 0);
 }
 
-// Whether masks leave no key to a row whose query and head are finite, so that Row::evaluate() would find an empty row.
+// Tells whether masks leave no key to a row whose query and head are finite, so that Row::evaluate() would find an
+// empty row.
 bool AttentionOracle::surely_empty(const RowIndex& r) {
   if (call_.has_radii || call_.contract->mask_added || is_mean(call_.contract->empty_row)) return false;
   const KeyRange range = call_.range(r.b, r.i);

@@ -39,7 +39,7 @@ class Call {
   // Keys outside [first, last) are masked by length, causality or window.
   [[nodiscard]] KeyRange range(Index b, Index i) const noexcept { return key_range(options, i, rows, length(b)); }
   [[nodiscard]] bool kept(Index b, Index h, Index i, Index j) const noexcept;
-  // Whether the contract promises that key j, if masked, is never read.
+  // Tells whether the contract promises that key j, if masked, is never read.
   [[nodiscard]] bool unread(Index b, Index j) const noexcept;
 };
 

@@ -7,7 +7,7 @@
 
 namespace attest::oracle {
 
-// Whether the head's values are kept.
+// Tells whether the head's values are kept.
 bool Column::keep_head(const Call& call, Index b, Index kv_head) {
   constexpr Index most = 1 << 17;  // numbers
   if (!keeps_heads_) return false;

@@ -37,8 +37,8 @@ class Column {
   [[nodiscard]] double sum_of_products(const Row& row) const;
   void read(const Call& call, const Row& row, Index b, Index h, Index column);
   bool keep_head(const Call& call, Index b, Index kv_head);
-  // Whether values of masked keys may matter: one that is not finite, or that is not finite as an operand, gives NaN
-  // times a weight of 0.
+  // Tells whether values of masked keys may matter: one that is not finite, or that is not finite as an operand, gives
+  // NaN times a weight of 0.
   static bool looks_at_masked(const Call& call, const Row& row) noexcept {
     return !row.facts.v_finite || call.numbers.operand_rounds;
   }

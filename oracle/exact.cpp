@@ -43,7 +43,7 @@ struct Multiples {
     return {unit + std::ilogb(power_of_two), most * std::fabs(power_of_two)};
   }
   [[nodiscard]] Multiples plus(const Multiples& other) const { return {std::min(unit, other.unit), most + other.most}; }
-  // Whether a format holds all of them, as normal numbers.
+  // Tells whether a format holds all of them, as normal numbers.
   [[nodiscard]] bool fit(Format format) const {
     return most == 0 ||
            (unit >= min_exponent(format) && most <= largest_finite(format) && most < two_to(unit + precision(format)));
@@ -68,7 +68,7 @@ struct Rows {
   }
 };
 
-// Whether what a contract may round between q, k and the argument of exp needs no rounding.
+// Tells whether what a contract may round between q, k and the argument of exp needs no rounding.
 class Scores {
  public:
   Scores(const Contract& contract, const Inputs& inputs)
@@ -77,7 +77,7 @@ class Scores {
         sigma_(std::fabs(inputs.scale)),
         roots_(how_.fold_sqrt && inputs.scale > 0) {}
 
-  // Whether a power of two as a scale changes no significand, its root neither where a contract permits that.
+  // Tells whether a power of two as a scale changes no significand, its root neither where a contract permits that.
   [[nodiscard]] bool scale_is_exact() const {
     const auto exact = [this](double factor) {
       return is_power_of_two(factor) && fit(Multiples::of(factor), {Stage::scale}) &&
@@ -85,7 +85,7 @@ class Scores {
     };
     return exact(sigma_) && (!roots_ || exact(std::sqrt(sigma_)));
   }
-  // Whether elements enter a product as they are, also where they carry the scale.
+  // Tells whether elements enter a product as they are, also where they carry the scale.
   [[nodiscard]] bool enters(const Rows& rows, bool scaled) const {
     const Multiples& elements = rows.elements;
     if (how_.flush_to_zero && !fit(elements, {Stage::storage})) return false;  // flushed as they are read
@@ -93,7 +93,8 @@ class Scores {
            (!scaled || fit(elements.times(sigma_), {Stage::operand, Stage::scale})) &&
            (!roots_ || fit(elements.times(std::sqrt(sigma_)), {Stage::operand, Stage::scale}));
   }
-  // Whether q and k enter the product as they are, and so does every partial sum of it, before the scale and after it.
+  // Tells whether q and k enter the product as they are, and so does every partial sum of it, before the scale and
+  // after it.
   [[nodiscard]] bool multiply(const Rows& q, const Rows& k) {
     if (!enters(q, how_.fold_q) || !enters(k, how_.fold_k)) return false;
     if (q.elements.most == 0 || k.elements.most == 0) return true;
@@ -176,7 +177,7 @@ bool every_row(const Tensor& tensor, Index first, Visit visit) {
   return true;
 }
 
-// Whether every row can be taken, and what was taken then `holds`. That is asked anew only where rows changed it.
+// Tells whether every row can be taken, and what was taken then `holds`. That is asked anew only where rows changed it.
 template <class Holds>
 bool all_rows(const Tensor& tensor, Rows& rows, Holds holds) {
   bool asked = false;
@@ -189,8 +190,8 @@ bool all_rows(const Tensor& tensor, Rows& rows, Holds holds) {
   });
 }
 
-// Whether the first rows of both tensors alone say that there is no room; more rows only take up more. Most calls end
-// here, with nothing else read.
+// Tells whether the first rows of both tensors alone say that there is no room; more rows only take up more. Most calls
+// end here, with nothing else read.
 bool first_rows_say_no(Scores scores, const Inputs& inputs) {
   const auto of_first = [](const Tensor& tensor, Rows& rows) {
     return !every_row(tensor, 1, [&](const products::Grid& numbers, double sum) {

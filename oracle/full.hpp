@@ -48,7 +48,7 @@ struct AttentionOracle::Full {
     if (const Row::Box* const box = box_inside(call, the_row, quick.largest_value()))
       quick.accept_means(n, {the_row.keys, the_row.p, box->lo, box->hi});
   }
-  // Whether the row's flags alone leave `got` undetermined, whatever its column.
+  // Tells whether the row's flags alone leave `got` undetermined, whatever its column.
   bool undetermined_by_row(const RowIndex& r, double got) {
     const Row& the_row = at(r);
     return the_row.kind == RowKind::ordinary && facts.v_finite &&

@@ -30,7 +30,7 @@ inline bool is_power_of_two(double x) {
   return std::frexp(x, &exponent) == 0.5;
 }
 
-// Whether rounding from one format to another can lose bits or underflow sooner.
+// Tells whether rounding from one format to another can lose bits or underflow sooner.
 [[gnu::always_inline]] constexpr bool loses(Format to, Format from) {
   return narrower(to, from) || smallest_normal(to) > smallest_normal(from);
 }
@@ -148,8 +148,8 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers {
     const bool counts_splits = merges && arithmetic.mma && arithmetic.mma->only;
     return std::min(n, most_blocks + (counts_splits ? splits(n) - 1 : 0));
   }
-  // Whether additions are rounded to nearest, so that n of them lose n u of the sum of magnitudes (docs/bounds.md,
-  // "Sums").
+  // Tells whether additions are rounded to nearest, so that n of them lose n u of the sum of magnitudes
+  // (docs/bounds.md, "Sums").
   [[nodiscard]] bool sums_linearly() const { return kappa <= 1 && rounding == RoundingMode::nearest; }
   // ln of the factor by which n roundings may change the sum of magnitudes.
   [[nodiscard]] double ln_of_sum(double n, double u) const { return sums_linearly() ? std::log1p(n * u) : n * u; }
@@ -173,8 +173,8 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers {
   [[nodiscard]] double spared_weights(double n, double keys) const {
     return ln_of_sum(n - 1, u_sum) - ln_of_sum(keys - 1, u_sum);
   }
-  // Whether sums over n keys may lose half of their size: only then is an interval asked whether it may keep to one
-  // side of 0.
+  // Tells whether sums over n keys may lose half of their size: only then is an interval asked whether it may keep to
+  // one side of 0.
   [[nodiscard]] bool sums_are_coarse(double n) const {
     return sums_linearly() && !pv_sums.any() && !weight_sums.any() && n * (u_pv + u_softmax) >= 0.5;
   }
@@ -184,13 +184,13 @@ struct Numbers : ScoreNumbers, WeightNumbers, OutputNumbers {
     const double c = n * u * u, root = std::sqrt(c) + std::sqrt(1 + c);
     return std::log(std::min(1 + (n - 1) * u, 2 * root * root));
   }
-  // Whether the sums over keys, of weighted values or of weights, are additions that round to nearest: such an addition
-  // loses no more than the lesser of its terms.
+  // Tells whether the sums over keys, of weighted values or of weights, are additions that round to nearest: such an
+  // addition loses no more than the lesser of its terms.
   [[nodiscard]] bool values_lose_least(double n) const { return loses_least(n) && !pv_sums.any(); }
   [[nodiscard]] bool weights_lose_least(double n) const { return loses_least(n) && !weight_sums.any(); }
   // N of section 4.
   [[nodiscard]] double shared_rounding(double n, double blocks, double r, double z_top) const;
-  // Whether chains of merges, or merges without a division, add to that.
+  // Tells whether chains of merges, or merges without a division, add to that.
   [[nodiscard]] bool merges_widen() const {
     return arithmetic.lse_merge == LseMerge::chain || (merges && arithmetic.merge_weights == MergeWeights::lse);
   }

@@ -26,12 +26,12 @@ struct Rounding {
 // The verdict rule of docs/bounds.md, section 5.
 Outcome judge_element(const Enclosure& enclosure, const Rounding& round, double got) noexcept;
 
-// Whether an enclosure holds the whole hull of its values, which is no point: nothing can fall outside.
+// Tells whether an enclosure holds the whole hull of its values, which is no point: nothing can fall outside.
 inline bool holds_hull(const Enclosure& e) noexcept {
   return e.expect == Expect::number && e.hull_lo < e.hull_hi && e.lo <= e.hull_lo && e.hi >= e.hull_hi;
 }
-// Whether an enclosure says next to nothing: it holds its hull, or is wider than the largest magnitude of its values,
-// if that is not 0.
+// Tells whether an enclosure says next to nothing: it holds its hull, or is wider than the largest magnitude of its
+// values, if that is not 0.
 inline bool is_wide(const Enclosure& e) noexcept {
   const double largest = std::max(std::fabs(e.hull_lo), std::fabs(e.hull_hi));
   return holds_hull(e) || (e.expect == Expect::number && largest > 0 && e.hi - e.lo > largest);

@@ -382,8 +382,8 @@ bool Quick::proves_not_wide(Index n) const {
   return leaves_out_value(n, largest_reach(call_, most.numbers(call_.numbers), v_top_) + box);
 }
 
-// Whether the column of some accepted element of row n leaves out a value: it has one of a magnitude of at least twice
-// `reach`, and one further than `reach` from their mean or all in one point; or it holds nothing but zeros.
+// Tells whether the column of some accepted element of row n leaves out a value: it has one of a magnitude of at least
+// twice `reach`, and one further than `reach` from their mean or all in one point; or it holds nothing but zeros.
 bool Quick::leaves_out_value(Index n, double reach) const {
   const double* p = p_ + n * stride_;
   for (Index c = 0; c < std::min<Index>(call_.dv, lane_count); ++c) {

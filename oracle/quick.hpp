@@ -46,8 +46,8 @@ class Quick {
   }
   [[nodiscard]] bool accepts_row(Index n) const noexcept { return rows_[n].all; }
   [[nodiscard]] bool accepts_lse(Index n) const noexcept { return rows_[n].lse; }
-  // Whether masks, or a bias of -inf, leave no key to the n-th row, whose query is finite and whose excluded scores
-  // are. False proves nothing.
+  // Tells whether masks, or a bias of -inf, leave no key to the n-th row, whose query is finite and whose excluded
+  // scores are. False proves nothing.
   [[nodiscard]] bool is_empty(Index n) const noexcept { return rows_[n].empty || rows_[n].closed_by_bias; }
   // A row given by known weights: p, whose sum is 1, of its attended `keys`, and the ends of a box around them, times a
   // constant.
@@ -55,7 +55,7 @@ class Quick {
     std::span<const Index> keys;
     std::span<const double> p, lo, hi;
   };
-  // Whether the next may be asked of the rows of the last load(); and what no value of theirs exceeds.
+  // Tells whether the next may be asked of the rows of the last load(); and what no value of theirs exceeds.
   [[nodiscard]] bool holds_values() const noexcept { return tiles_ == 1 && v_finite_ && v_top_ < 1e200; }
   [[nodiscard]] double largest_value() const noexcept { return v_top_; }
   // Accepts elements that surely lie between means over the box once these are rounded. The caller guarantees that such
@@ -63,7 +63,7 @@ class Quick {
   void accept_means(Index n, const Weights& weights);
   static constexpr Index most_rows = 16;
 
-  // Whether some accepted element of row n is proven to have an enclosure that leaves out part of its hull.
+  // Tells whether some accepted element of row n is proven to have an enclosure that leaves out part of its hull.
   [[nodiscard]] bool proves_not_wide(Index n) const;
 
  private:
@@ -105,8 +105,8 @@ class Quick {
   void weigh(Index n);
   void accept(Index n, const double* got);
   void accept_lse(Index n, const attest_tensor& lse);
-  // Whether a value of type `type` is accepted as lse of a row with largest score z_max, mass = sum p, and gain = sum p
-  // (1 - e^-d) over that; g is that of products::AcceptRule.
+  // Tells whether a value of type `type` is accepted as lse of a row with largest score z_max, mass = sum p, and gain =
+  // sum p (1 - e^-d) over that; g is that of products::AcceptRule.
   [[nodiscard]] bool accepts_lse(double z_max, double mass, double gain, double g, double value, Format type) const;
   void look_again(State& row, Index n, const double* got);
   [[nodiscard]] bool all_set(const std::uint8_t* bits) const;  // bits of every group of columns

@@ -297,8 +297,8 @@ void Row::find_tops(const Numbers& m) {
   }
 }
 
-// Whether exp2((s_j - max s) sigma log2 e) may overflow: it subtracts unscaled scores, whose difference may be infinite
-// where neither of them is.
+// Tells whether exp2((s_j - max s) sigma log2 e) may overflow: it subtracts unscaled scores, whose difference may be
+// infinite where neither of them is.
 bool Row::gap_overflows(const Numbers& m, std::size_t t, std::size_t top) const {
   const double other_top = m.scale != 0 ? g / m.scale_magnitude : 0;  // error of the computed maximum, at most
   return m.exp2 && std::fabs(raw_[t] - raw_[top]) + raw_error_[t] + raw_error_[top] + other_top >= m.overflow_softmax;

@@ -26,7 +26,7 @@ enum class RowKind : std::uint8_t {
   undetermined,  // infinities in the inputs, or a reference that overflows
 };
 
-// Whether a key/value head holds finite values only.
+// Tells whether a key/value head holds finite values only.
 struct HeadFacts {
   bool k_finite = true, v_finite = true;
 };
@@ -75,7 +75,7 @@ class Row : public RowNumbers {
   RowKind kind = RowKind::ordinary;
   std::vector<Index> keys;            // attended, ascending
   std::vector<Index> closed_by_bias;  // only a bias of -inf excludes them: ascending
-  // Whether the kernel may look at key j, be it masked: a bias of -inf is added to a score.
+  // Tells whether the kernel may look at key j, be it masked: a bias of -inf is added to a score.
   [[nodiscard]] bool may_read(const Call& call, Index b, Index j) const;
   Index n_padded = 0;
   std::vector<double> z, e, d, p;    // per attended key, padded to whole lanes with weight 0; p is normalised

@@ -16,7 +16,7 @@ namespace attest::oracle {
 // row of a block open, Quick looks at all of that block.
 class ShortRows {
  public:
-  // Whether so many rows of `call` may be settled.
+  // Tells whether so many rows of `call` may be settled.
   static bool speaks_of(const Quick& quick, const Call& call, std::size_t rows);
   // Requires speaks_of(). Keeps references to `quick`, which is of `call`, and to the views, which are those of a
   // Tensor.
@@ -24,8 +24,8 @@ class ShortRows {
 
   // False once hardly a block was settled.
   [[nodiscard]] bool speaks() const noexcept { return speaks_; }
-  // Whether it settles the block that begins with rows[next]. Rows that masks leave empty are left to the caller, if it
-  // `knows_empty` rows of finite heads.
+  // Tells whether it settles the block that begins with rows[next]. Rows that masks leave empty are left to the caller,
+  // if it `knows_empty` rows of finite heads.
   bool settles(const Problem& problem, const JudgedRows& rows, std::size_t next, bool knows_empty);
 
   // Members of the block asked about last.

@@ -24,7 +24,7 @@ Reason batch_values_not_applicable(const Problem& p, const Contract& contract, c
 
 struct Halves {
   int bit;
-  // Whether sample b is changed in run `parity`.
+  // Tells whether sample b is changed in run `parity`.
   [[nodiscard]] bool changes(Index b, int parity) const noexcept { return (b >> bit & 1) == parity; }
 };
 

@@ -26,10 +26,10 @@ struct SampleOf {
   Index sample;
 };
 
-// Whether a row [b, h, i] of the expected result takes part in a comparison; empty: all do.
+// Tells whether a row [b, h, i] of the expected result takes part in a comparison; empty: all do.
 using RowFilter = std::function<bool(Index b, Index h, Index i)>;
 
-// Whether an element that differs says nothing after all, and counts as undetermined; empty: none does.
+// Tells whether an element that differs says nothing after all, and counts as undetermined; empty: none does.
 using Excuse = std::function<bool(const char* tensor, std::array<Index, 4> index, double expected, double got)>;
 
 // The first element of out or lse in which one sample differs from what an exact law expects; before that, a violation

@@ -174,7 +174,7 @@ class Selection {
     return contract_.softcap_before_bias ? cap(raw) + bias : cap(raw + bias);
   }
 
-  // Whether key j may win the row: attended, and its bias leaves the score what it must be.
+  // Tells whether key j may win the row: attended, and its bias leaves the score what it must be.
   [[nodiscard]] bool usable(Index b, Index h, Index i, Index j) const {
     if (masks_.part(b, h, i, j) != Part::attended) return false;
     const double bias = masks_.bias(b, h, i, j);

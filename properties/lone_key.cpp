@@ -40,7 +40,7 @@ class Survivors {
       if (!holds_all(format, storage)) formats_[count_++] = format;
     }
   }
-  // Whether those of `storage` all are such, but for infinities and NaN.
+  // Tells whether those of `storage` all are such, but for infinities and NaN.
   [[nodiscard]] bool all() const { return count_ == 0 && least_ == 0; }
   [[nodiscard]] bool holds(double x) const {
     return std::isfinite(x) && (x == 0 || !(std::fabs(x) < least_)) &&
@@ -58,7 +58,7 @@ class Survivors {
   std::ptrdiff_t count_ = 0;
 };
 
-// Whether two rows have the same bits, and these are finite numbers; `exponent` has the bits of an exponent set.
+// Tells whether two rows have the same bits, and these are finite numbers; `exponent` has the bits of an exponent set.
 template <class Bits>
 bool same_and_finite(const void* one, const void* other, Index count, Bits exponent) {
   const auto *a = static_cast<const Bits*>(one), *b = static_cast<const Bits*>(other);

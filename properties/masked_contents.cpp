@@ -101,7 +101,8 @@ double largest(const Contract& contract) {
   return std::min(largest_finite(contract.policy[Stage::storage]), largest_finite(contract.policy[Stage::operand]));
 }
 
-// Whether a k of magnitude 1 gives a raw score that is finite in every format that may hold it, with room to spare.
+// Tells whether a k of magnitude 1 gives a raw score that is finite in every format that may hold it, with room to
+// spare.
 bool unit_key_is_safe(const Inputs& inputs, const Contract& contract) {
   double most = 0;
   bool finite = true;
@@ -176,7 +177,8 @@ class Rewriter {
     return sign * std::numeric_limits<double>::infinity();
   }
 
-  // Whether the contract promises that a masked key is never read. Memory shared by samples counts only under `yes`.
+  // Tells whether the contract promises that a masked key is never read. Memory shared by samples counts only under
+  // `yes`.
   [[nodiscard]] bool unread(Index b, Index j) const {
     const Inputs& inputs = trial_.inputs();
     if (trial_.contract().masked_unread == MaskedUnread::yes) return true;

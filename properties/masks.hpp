@@ -15,13 +15,13 @@ class Masks {
  public:
   Masks(const Inputs& inputs, const Contract& contract) noexcept;
   [[nodiscard]] Part part(Index b, Index h, Index i, Index j) const noexcept;
-  // Whether any key is attended: the row is not empty.
+  // Tells whether any key is attended: the row is not empty.
   [[nodiscard]] bool has_key(Index b, Index h, Index i) const noexcept;
   // Keys j >= end(b, i) are behind what causality and the right window leave to row i, in every head; 0..Lk.
   [[nodiscard]] Index end(Index b, Index i) const noexcept { return end_of(diagonal(length(b), i)); }
   // Returns the first key that the left window leaves to row i, in every head; 0 or more, and maybe past end().
   [[nodiscard]] Index begin(Index b, Index i) const noexcept { return begin_of(diagonal(length(b), i)); }
-  // Whether every key from begin() to end() that its sample has takes part: nothing is said of single keys.
+  // Tells whether every key from begin() to end() that its sample has takes part: nothing is said of single keys.
   [[nodiscard]] bool by_position_alone() const noexcept;
   // The one key that takes part in a row, -1 if there is none, or more.
   [[nodiscard]] Index single(Index b, Index h, Index i) const noexcept;

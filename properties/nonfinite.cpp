@@ -12,8 +12,8 @@ namespace {
 
 using Visit = std::function<bool(std::array<Index, 4>)>;
 
-// Whether any of `count` elements `step` apart has all bits of its exponent set. Dense ones are looked at in words:
-// adding the lowest of these bits carries into the sign, which was masked out, and no further.
+// Tells whether any of `count` elements `step` apart has all bits of its exponent set. Dense ones are looked at in
+// words: adding the lowest of these bits carries into the sign, which was masked out, and no further.
 template <class Bits>
 bool any_of(const Bits* row, Index count, Index step, Bits exponent) {
   using Word = std::uint64_t;

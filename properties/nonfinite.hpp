@@ -12,7 +12,7 @@ void for_each_nonfinite(const Tensor& tensor, const std::function<bool(std::arra
 // The same of NaN alone: the log-sum-exps of rows without keys are infinities, and may be many.
 void for_each_nan(const Tensor& tensor, const std::function<bool(std::array<Index, 4>)>& visit);
 
-// Whether there is neither.
+// Tells whether there is neither.
 bool all_finite(const Tensor& tensor);
 
 }  // namespace attest::properties

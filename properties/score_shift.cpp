@@ -22,7 +22,7 @@ Reason score_shift_not_applicable(const Problem& p, const Contract& contract, co
   return std::nullopt;
 }
 
-// Whether x + c is a number of the format, for every finite x of the tensor.
+// Tells whether x + c is a number of the format, for every finite x of the tensor.
 bool exact(const Tensor& bias, double c) {
   const Format format = format_of(bias.dtype());
   bool all = true;

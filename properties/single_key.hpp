@@ -23,7 +23,7 @@ inline Reason no_single_keys(const Problem& p, const Contract& contract) {
   return std::nullopt;
 }
 
-// Whether the oracle of the problem's own scores leaves open what the element is.
+// Tells whether the oracle of the problem's own scores leaves open what the element is.
 bool leaves_open(Trial& trial, Index b, Index h, Index i, Index c);
 
 }  // namespace attest::properties

@@ -46,7 +46,7 @@ std::int64_t run_supported(Subject& subject, std::span<const Call> calls, std::s
   return static_cast<std::int64_t>(asked.size());
 }
 
-// Whether these forms are the subject's too, or its own are other ones.
+// Tells whether these forms are the subject's too, or its own are other ones.
 bool offers(const Supports& supports, std::span<const FormChoice> choices) {
   return std::ranges::all_of(choices, [&](const FormChoice& choice) {
     const auto offer = std::ranges::find(supports.forms, choice.name, &FormOffer::name);

@@ -86,7 +86,7 @@ double spread(const Trial& trial) {
   return 2 * (score + bias) * (1 + roundings * u) + 2 * contract.lazy_nats() + 1;
 }
 
-// Whether V in [2^(a - 4), 2^(a + 1)) and V 2^k meet the preconditions.
+// Tells whether V in [2^(a - 4), 2^(a + 1)) and V 2^k meet the preconditions.
 class Room {
  public:
   explicit Room(const Trial& trial) : contract_(trial.contract()), storage_(trial.problem().dtype) {

@@ -36,7 +36,7 @@ std::string drawn_html(const nlohmann::json& record);
 // A whole page; header and sections are HTML. Sections are #defects, #laws, #drawn and #given-up.
 std::string page(std::string_view subject, const std::string& header, const std::string& sections);
 
-// Whether the record is that of a campaign of a model (report/models.hpp).
+// Tells whether the record is that of a campaign of a model (report/models.hpp).
 bool is_of_model(const nlohmann::json& record);
 std::string model_html_page(const nlohmann::json& record);
 

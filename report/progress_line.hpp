@@ -15,7 +15,7 @@ class ProgressLine {
 
   [[nodiscard]] bool live() const noexcept { return options_.live; }
 
-  // Whether the last one that was due is long enough ago.
+  // Tells whether the last one that was due is long enough ago.
   bool is_due() {
     const auto now = Clock::now();
     const double interval = options_.live ? 0.2 : 10;

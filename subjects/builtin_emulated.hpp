@@ -55,8 +55,8 @@ EmulatedLayerNorm emulated_kernel(const layer_norm::Policy& policy, std::uint64_
 // of their sums.
 EmulatedBlock emulated_kernel(const mha::Policy& policy, std::uint64_t number);
 
-// Whether a kernel is found that keeps `contract` and returns `out` to the bit (kernels/emulated/steered.hpp), for a
-// problem of one element of out. False says nothing.
+// Tells whether a kernel is found that keeps `contract` and returns `out` to the bit (kernels/emulated/steered.hpp),
+// for a problem of one element of out. False says nothing.
 bool emulated_kernel_returns(const Contract& contract, const Problem& problem, double out);
 
 }  // namespace attest

@@ -42,20 +42,20 @@ class WorkerConnection {
   std::unique_ptr<Process> take_nursery();
   // Tells it that nobody asks any more, and does not wait for its end.
   void leave();
-  // Whether it has ended, or has had the time to do so by itself.
+  // Tells whether it has ended, or has had the time to do so by itself.
   [[nodiscard]] bool has_left() const;
 
   [[nodiscard]] const std::vector<Offer>& offers() const noexcept { return offers_; }
 
   [[nodiscard]] bool usable() const noexcept { return usable_; }
 
-  // Whether an unusable connection may have ended for no reason of the call's (Process::is_orphan).
+  // Tells whether an unusable connection may have ended for no reason of the call's (Process::is_orphan).
   [[nodiscard]] bool is_orphan() const noexcept { return process_->is_orphan(); }
 
   // Bytes that it holds for itself now; 0 if that is not known.
   [[nodiscard]] std::uint64_t held() const { return process_->held(); }
 
-  // Whether nothing was asked of this process yet.
+  // Tells whether nothing was asked of this process yet.
   [[nodiscard]] bool is_fresh() const noexcept { return trip_ == 0; }
 
   // Runs calls of one subject in one trip, in order. Fewer results than calls: the last one is a crash, a timeout or an
@@ -78,7 +78,7 @@ class WorkerConnection {
   void give_up() noexcept { usable_ = false; }
 
  private:
-  // Whether a tensor is in several parts.
+  // Tells whether a tensor is in several parts.
   bool copy_in(std::span<const Call> calls);
   void copy_out(const Call& call, std::size_t index);
   // Hands a trip over; `line` once it is on its way. In the mailbox, if the worker looks there and it fits; else by the

@@ -9,7 +9,8 @@
 namespace attest::describing {
 namespace {
 
-// Whether a policy text says what the inputs are stored in: by a leading name, or by a pattern that matches the stage.
+// Tells whether a policy text says what the inputs are stored in: by a leading name, or by a pattern that matches the
+// stage.
 bool names_storage(std::string_view text) {
   if (text.substr(0, text.find(',')).find('=') == std::string_view::npos) return true;
   for (std::size_t at = 0; at != std::string_view::npos && at < text.size();) {

@@ -79,7 +79,7 @@ class WorkerMailbox {
   // Works in the mapping of the other end, which outlives this one.
   explicit WorkerMailbox(const Mailbox& other);
 
-  // Whether a new trip is asked: after a spin, or at this moment.
+  // Tells whether a new trip is asked: after a spin, or at this moment.
   bool spin();
   [[nodiscard]] bool look() const;
   // Begins a sleep, and ends it. True if it is not needed: a trip is asked.

@@ -58,7 +58,7 @@ std::vector<std::int64_t> numbers(const json& list) {
   return values;
 }
 
-// Whether the elements of a view lie within `bytes` of its first, without overflow on the way.
+// Tells whether the elements of a view lie within `bytes` of its first, without overflow on the way.
 bool fits_in(const attest_tensor& view, std::size_t bytes) {
   std::int64_t last = 0, reach = 0;
   for (std::int32_t axis = 0; axis < view.ndim; ++axis) {
@@ -211,7 +211,7 @@ ReceivedCall::ReceivedCall(std::span<const std::byte> packed, std::byte* arena, 
     if ((head.tensors >> i & 1) == 0) continue;
     const auto tensor = take<PackedTensor>(packed);
     if (tensor.dtype >= dtype_names.size()) throw usage_error(fmt::format("there is no dtype {}", tensor.dtype));
-    const std::size_t axes = tensor.ndim <= 4 ? tensor.ndim : 0;  // no tensor has none
+    const std::size_t axes = tensor.ndim <= 4 ? tensor.ndim : 0;  // a tensor has at least one
     place(i, plugin_dtype(static_cast<DType>(tensor.dtype)), {tensor.shape, axes}, {tensor.strides, axes},
           tensor.offset, {arena, arena_bytes});
   }

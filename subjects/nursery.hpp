@@ -18,7 +18,7 @@ class Nursery {
  public:
   explicit Nursery(std::unique_ptr<Process> process) : process_(std::move(process)) { process_->counts_alone(); }
 
-  // Whether children can be watched here.
+  // Tells whether children can be watched here.
   static bool is_possible();
 
   // True if that is the line that a child says first.
@@ -26,7 +26,7 @@ class Nursery {
 
   [[nodiscard]] pid_t number() const noexcept { return process_->number(); }
 
-  // Whether it has ended, or is about to: its children end with it.
+  // Tells whether it has ended, or is about to: its children end with it.
   [[nodiscard]] bool is_gone() const { return gone_ || process_->has_ended_by({}); }
 
   // True if it holds more than a process may, its children apart.

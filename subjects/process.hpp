@@ -58,7 +58,7 @@ class Process {
   bool says_more(bool but_empty_lines);
   // The next line, without its newline.
   Received receive(std::string& line, Clock::time_point deadline);
-  // Whether it holds more than it may; looks at most once in a while.
+  // Tells whether it holds more than it may; looks at most once in a while.
   bool holds_too_much();
   // The same at this moment, without what it has started; and for a process whose children are counted each by itself.
   [[nodiscard]] bool holds_too_much_alone() const { return held() > most_memory_; }
@@ -77,7 +77,7 @@ class Process {
   bool has_ended_by(Clock::time_point deadline) const;
   // Ends the child, if it has not ended itself, and says how it went: "was killed by SIGSEGV", "ended with status 3".
   std::string end();
-  // Whether end() found that what it was asked may have no part in it: its nursery is gone, or it ended itself by
+  // Tells whether end() found that what it was asked may have no part in it: its nursery is gone, or it ended itself by
   // SIGALRM, as those do whose caller has not been heard of for long. Both may have been stopped for a while.
   [[nodiscard]] bool is_orphan() const noexcept { return is_orphan_; }
 

@@ -13,7 +13,7 @@ class Spin {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds longest{100};
 
-  // Whether `ready` came to be true. A wait that goes on is told by waited().
+  // Tells whether `ready` came to be true. A wait that goes on is told by waited().
   template <class Ready>
   bool until(Ready ready) {
     if (ready()) return true;

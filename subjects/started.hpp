@@ -11,7 +11,7 @@ namespace attest {
 // be written, nothing is noted.
 void note_started(const std::filesystem::path& file);
 
-// Whether the file was noted under this path, links resolved, and has the owner that it had then.
+// Tells whether the file was noted under this path, links resolved, and has the owner that it had then.
 bool was_started(const std::filesystem::path& file);
 
 // The same of builds of a runtime that hand options over to it, "onnxruntime:all+PROVIDER+key=value": an option may

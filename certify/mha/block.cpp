@@ -362,7 +362,7 @@ Enclosure Block::projected(Projection of, const std::array<Index, 4>& index) con
   return enclosure;
 }
 
-// Whether every value of the head's keys, masked ones too, is known to be finite.
+// Tells whether every value of the head's keys, masked ones too, is known to be finite.
 bool Block::values_are_known(Index b, Index h) const {
   const Index kv = h / inputs_.problem.group();
   for (Index j = 0; j < operands_.v.shape[2]; ++j)

@@ -34,7 +34,7 @@ class Block {
   [[nodiscard]] Format heads_left() const noexcept { return heads_; }
   // The format that projections are left in.
   [[nodiscard]] Format left() const noexcept { return left_; }
-  // Whether an end was too near to where its rounding changes: more bits may tell.
+  // Tells whether an end was too near to where its rounding changes: more bits may tell.
   [[nodiscard]] bool uncertain() const noexcept { return uncertain_; }
 
  private:

@@ -130,7 +130,7 @@ Ball Rule::relative(const Terms& terms) const {
   return of_sum * (1 + compounded(narrowed_, operand_.u)) - 1;
 }
 
-// Whether every partial sum, in any order, is a number of the accumulator.
+// Tells whether every partial sum, in any order, is a number of the accumulator.
 bool Rule::exact(const Terms& terms) const {
   const bool normal_only = flush_ || blocks_;
   const int lowest = min_exponent(gemm_.format) - (normal_only ? 0 : precision(gemm_.format) - 1);

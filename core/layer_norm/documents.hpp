@@ -8,7 +8,7 @@
 
 namespace attest::layer_norm {
 
-// Whether `about` is a topic of a subject's documents: "layer_norm", an option ("rms", "residual"), a key of the
+// Tells whether `about` is a topic of a subject's documents: "layer_norm", an option ("rms", "residual"), a key of the
 // contract ("variance").
 bool is_quotable(std::string_view about) noexcept;
 

@@ -65,7 +65,7 @@ enum class Residual : std::uint8_t {
 };
 inline constexpr std::size_t residual_count = 5;
 
-// Whether gamma and beta are present, and their numbers.
+// Tells whether gamma and beta are present, and their numbers.
 enum class Weights : std::uint8_t {
   none,  // no tensor: gamma 1, beta 0
   zero,

@@ -8,8 +8,8 @@
 
 namespace attest::mha {
 
-// Whether a sentence of a subject's documents can be about this: "mha", an option ("memory", "in_biases"), a key of the
-// contract ("projections").
+// Tells whether a sentence of a subject's documents can be about this: "mha", an option ("memory", "in_biases"), a key
+// of the contract ("projections").
 bool is_quotable(std::string_view about) noexcept;
 
 // Returns the quotes that bear on a problem, as core/documents.hpp documents it.

@@ -109,7 +109,7 @@ class Draw {
     const double rounded = round_to(p_.dtype, x), most = largest_finite(p_.dtype);
     return std::clamp(rounded, -most, most);
   }
-  // Whether x, the biases and what is projected are small integers times a power of two.
+  // Tells whether x, the biases and what is projected are small integers times a power of two.
   [[nodiscard]] bool whole() const {
     return p_.weights >= Weights::integers && p_.weights != Weights::dense_in && p_.weights != Weights::dense_out;
   }

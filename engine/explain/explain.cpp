@@ -129,7 +129,7 @@ void ask_further(const Entry& entry, Bench bench, const ShrinkLimits& shrinking,
   }
 }
 
-// Whether two calls that are the same in every byte were answered otherwise.
+// Tells whether two calls that are the same in every byte were answered otherwise.
 bool answers_differ(const std::vector<KeptCall>& calls) {
   for (std::size_t i = 0; i < calls.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
@@ -137,7 +137,7 @@ bool answers_differ(const std::vector<KeptCall>& calls) {
   return false;
 }
 
-// Whether other bytes around its tensors make another answer, while the same bytes do not.
+// Tells whether other bytes around its tensors make another answer, while the same bytes do not.
 bool reads_beyond(const KeptCall& call, Subject& subject) {
   if (call.result().status != CallStatus::done) return false;
   const auto answered = [&](std::optional<std::byte> around) {

@@ -21,7 +21,7 @@ bool permits(std::span<const Heard> calls, const Contract& contract, std::size_t
   });
 }
 
-// Whether some right kernel that keeps this contract gives what every call gave, bit for bit.
+// Tells whether some right kernel that keeps this contract gives what every call gave, bit for bit.
 bool is_exact(std::span<const Heard> calls, const Op& op, const Departure& departure) {
   constexpr std::size_t most_kernels = 3;
   std::vector<const KeptCall*> asked;

@@ -36,8 +36,8 @@ bool equal_numbers(double x, double y) {
   return x == y && std::signbit(x) == std::signbit(y);
 }
 
-// Whether two blocks of one tensor hold the same elements, NaN for NaN, and the same bytes elsewhere. `offset` is that
-// of the first element in the block.
+// Tells whether two blocks of one tensor hold the same elements, NaN for NaN, and the same bytes elsewhere. `offset` is
+// that of the first element in the block.
 bool same_block(const attest_tensor& view, std::size_t offset, const std::byte* a, const std::byte* b,
                 std::size_t size) {
   if (std::memcmp(a, b, size) == 0) return true;

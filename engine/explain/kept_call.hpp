@@ -46,13 +46,13 @@ class KeptCall {
   [[nodiscard]] CallCopy again(std::optional<std::byte> around = std::nullopt) const;
   // Inputs as they were asked, outputs as the subject left them.
   [[nodiscard]] CallCopy answered() const { return copy(true); }
-  // Whether `other`, which was made by again() and answered since, holds what the subject left: the same elements, NaN
-  // for NaN, and the same bytes around them.
+  // Tells whether `other`, which was made by again() and answered since, holds what the subject left: the same
+  // elements, NaN for NaN, and the same bytes around them.
   [[nodiscard]] bool same(const CallCopy& other) const;
   // The same of two such copies, of which same_elements() looks at elements alone.
   static bool same(const CallCopy& a, const CallCopy& b);
   static bool same_elements(const CallCopy& a, const CallCopy& b);
-  // Whether both ask the same in every byte.
+  // Tells whether both ask the same in every byte.
   [[nodiscard]] bool asks_as(const KeptCall& other) const;
 
  private:

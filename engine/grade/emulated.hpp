@@ -27,8 +27,8 @@ EmulatedKernel emulated_kernel(const Policy& policy, std::uint64_t number);
 // The same, drawn from those with the sums that `promise` has and few others do (Grading::has_rare_sums()).
 EmulatedKernel emulated_kernel_for(const Contract& promise, const Policy& policy, std::uint64_t number);
 
-// Whether a kernel is found that keeps `contract` and returns `out` to the bit, for a problem of one element of out.
-// False says nothing, and is all that is said of operations for which nobody looks.
+// Tells whether a kernel is found that keeps `contract` and returns `out` to the bit, for a problem of one element of
+// out. False says nothing, and is all that is said of operations for which nobody looks.
 bool emulated_kernel_returns(const Contract& contract, const Problem& problem, double out);
 
 // One on a paired problem.

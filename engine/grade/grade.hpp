@@ -44,7 +44,7 @@ struct GradeOptions {
   std::uint64_t emulated = 16;
   // The same with rare sums, for faults whose parent promises them: emulated_kernel_for(); empty: none.
   std::function<EmulatedKernel(const Contract& promise, const Policy&, std::uint64_t number)> draw_emulated_for;
-  // Whether a kernel that keeps the contract could have returned a single element, to the bit:
+  // Tells whether a kernel that keeps the contract could have returned a single element, to the bit:
   // emulated_kernel_returns(); empty: no.
   std::function<bool(const Contract&, const Problem&, double out)> conforming_returns;
   std::uint64_t clean = 100;  // problems of the campaign of each conforming kernel and policy; 0: none

@@ -329,7 +329,7 @@ class PairedRun {
     return row;
   }
 
-  // Whether a kernel that keeps the promise of the fault's parent was found to return the very bits.
+  // Tells whether a kernel that keeps the promise of the fault's parent was found to return the very bits.
   [[nodiscard]] bool owed(std::size_t k, std::size_t i) const {
     const std::optional<double>& out = shots_[i].kernels[k].out;
     return out && options_.conforming_returns &&

@@ -1,5 +1,5 @@
-// Whether equal calls give equal bits: again, on fresh instances, with other numbers of threads, and in batches; and
-// how fast.
+// Tells whether equal calls give equal bits: again, on fresh instances, with other numbers of threads, and in batches;
+// and how fast.
 #include <fmt/format.h>
 
 #include <algorithm>

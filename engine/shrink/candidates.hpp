@@ -31,9 +31,9 @@ std::vector<Candidate> neighbours(const Problem& problem, const ShrinkLimits& li
 std::size_t steps(const Op& op);
 std::vector<Candidate> neighbours(std::size_t step, const Problem& problem, const ShrinkLimits& limits);
 
-// Whether `to` has an option that `from` lacks: causality, a window, a mask, a bias that closes keys where none did, a
-// scale that is not positive, rows off their boundary, a form. A reproducer may differ from the problem that failed in
-// the value of an option, never in its presence: another defect may hide in an option that was not there.
+// Tells whether `to` has an option that `from` lacks: causality, a window, a mask, a bias that closes keys where none
+// did, a scale that is not positive, rows off their boundary, a form. A reproducer may differ from the problem that
+// failed in the value of an option, never in its presence: another defect may hide in an option that was not there.
 bool adds_option(const Problem& from, const Problem& to) noexcept;
 
 // ---- escapes: for a problem with no simpler neighbour that fails ----------------------------------------------------

@@ -14,7 +14,7 @@ class Domain final : public FieldDomain<Problem, Supports, fields> {
   // Throws Error(usage) if that leaves no problem at all.
   Domain(const Supports& supports, std::vector<Format> dtypes);
 
-  // Whether the subject takes a label of a field, alone.
+  // Tells whether the subject takes a label of a field, alone.
   [[nodiscard]] bool offers(std::string_view field, Index label) const;
 
  private:

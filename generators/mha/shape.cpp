@@ -176,7 +176,7 @@ class Shape {
       if (field.extent && !domain_.range(field).contains(field.get(p_))) return false;
     return p_.heads % p_.kv_heads == 0 && !(p_.self && p_.l != p_.m) && !declined_shape();
   }
-  // Whether the subject declines the shape, with everything else at values that any subject takes.
+  // Tells whether the subject declines the shape, with everything else at values that any subject takes.
   [[nodiscard]] bool declined_shape() const {
     const Supports& s = domain_.supports();
     const Index step = row_step(s.alignment, p_.dtype);

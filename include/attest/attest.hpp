@@ -114,7 +114,7 @@ class TensorView {
   int rank() const { return tensor_->ndim; }
   std::int64_t size(int axis) const { return tensor_->shape[axis]; }
   std::int64_t stride(int axis) const { return tensor_->strides[axis]; }
-  // Whether it is packed in C order; strides along which there is no second element do not matter.
+  // Tells whether it is packed in C order; strides along which there is no second element do not matter.
   bool contiguous() const {
     bool packed = true;
     std::int64_t expected = 1;
@@ -219,7 +219,7 @@ class Attention {
   std::int64_t kv_head(std::int64_t h) const { return h / (heads() / kv_heads()); }
   // Returns the number of keys of sample b.
   std::int64_t keys_of(std::int64_t b) const { return kv_lengths ? kv_lengths.as<const std::int32_t>()(b) : keys(); }
-  // Whether key j takes part in row i: lengths, keep, causality and windows together.
+  // Tells whether key j takes part in row i: lengths, keep, causality and windows together.
   bool takes_part(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
     const std::int64_t length = keys_of(b), diagonal = bottom_right ? i + length - queries() : i;
     return j < length && (!causal || j <= diagonal) && (window_left < 0 || diagonal - j <= window_left) &&

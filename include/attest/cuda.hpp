@@ -53,8 +53,8 @@ class OutOfOrder : public std::runtime_error {
       : std::runtime_error("the caller's stream does not wait for the result: it changed when that stream was done") {}
 };
 
-// Whether this process can go on using the device. After an illegal address, a misaligned one, a device assert and the
-// like "any further CUDA work will return the same error" (driver_types.h).
+// Tells whether this process can go on using the device. After an illegal address, a misaligned one, a device assert
+// and the like "any further CUDA work will return the same error" (driver_types.h).
 inline bool usable() {
   const Status synchronised = ATTEST_GPU(DeviceSynchronize)();
   return synchronised == success && ATTEST_GPU(GetLastError)() == success;

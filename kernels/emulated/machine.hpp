@@ -47,7 +47,7 @@ class Machine {
     return accumulate(f, std::fma(a, b, c));
   }
 
-  // Whether sums in this format are made of blocks.
+  // Tells whether sums in this format are made of blocks.
   [[nodiscard]] bool in_blocks(Format f) const {
     return blocks_ != Blocks::none && adds_blocks_in(*contract_.arithmetic.mma, f);
   }

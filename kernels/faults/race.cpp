@@ -4,7 +4,7 @@
 namespace attest::kernels::faults {
 namespace {
 
-// Whether open keys are added in reverse order, as threads that arrived differently would. Every call flips it.
+// Tells whether open keys are added in reverse order, as threads that arrived differently would. Every call flips it.
 thread_local bool other_order = false;
 
 struct Race : CleanSteps {

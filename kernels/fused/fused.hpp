@@ -20,7 +20,7 @@
 
 namespace attest::kernels {
 
-// Whether a step is that of CleanSteps, which may take several rows at once. Types tell it: under sanitizers gcc
+// Tells whether a step is that of CleanSteps, which may take several rows at once. Types tell it: under sanitizers gcc
 // compares no addresses of functions in a constant expression.
 template <auto>
 struct Step {};
@@ -39,7 +39,7 @@ constexpr bool blocks_of() {
     return false;
 }
 
-// Whether the online softmax, too, may take the rows of a block at once: none of its steps differs.
+// Tells whether the online softmax, too, may take the rows of a block at once: none of its steps differs.
 template <class Steps>
 inline constexpr bool plain_softmax = std::is_same_v<Steps, CleanSteps>;
 
@@ -290,8 +290,8 @@ class FusedBlock {
 
   const Call& call_;
   const Index b_, h_, rows_most_, length_, kv_head_;
-  // Whether every step is that of CleanSteps in f32: queries may then be read where they lie, and keys that were turned
-  // for one block and fit into the cache serve the next.
+  // Tells whether every step is that of CleanSteps in f32: queries may then be read where they lie, and keys that were
+  // turned for one block and fit into the cache serve the next.
   static constexpr bool whole_ = plain_softmax<Steps> && std::is_same_v<Real, float>;
   static constexpr Index kept_most = Index{1} << 16;
   const bool keeps_;
@@ -299,7 +299,8 @@ class FusedBlock {
   Index i0_ = 0, rows_ = 0;  // the block
   const Index q_step_ = padded(call_.d), v_step_ = padded(call_.dv);
   const Index width_ = std::max(Steps::width(std::min(Steps::tile, call_.lk)), Steps::splits_max);
-  // Whether both products take all rows of the block at once (products.hpp): with the steps' own products and all f32.
+  // Tells whether both products take all rows of the block at once (products.hpp): with the steps' own products and all
+  // f32.
   static constexpr bool may_block = blocks_of<Steps, Real>();
   const bool in_blocks_ = may_block && Steps::qk_format(call_) == Format::f32 && call_[Stage::softmax] == Format::f32 &&
                           call_[Stage::pv] == Format::f32;

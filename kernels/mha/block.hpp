@@ -114,7 +114,7 @@ inline void check_storage(const mha::Call& call, const mha::Contract& contract) 
     throw usage_error("mha: x is not of the policy's storage format: the policy must say storage=, or x be cast");
 }
 
-// Whether double is needed: some stage is f64, or a product of f32 numbers is summed in less.
+// Tells whether double is needed: some stage is f64, or a product of f32 numbers is summed in less.
 inline bool block_computes_in_double(const mha::Contract& contract) {
   if (contract.gemm == Format::f64) return true;
   for (std::size_t n = 0; n < stage_count; ++n)

@@ -14,9 +14,9 @@ struct BlockSteps {
   // Where row `row` of w_q (0), w_k (1) or w_v (2) lies.
   static Source source(const mha::Call&, int projection, Index row) { return {projection, row}; }
   static bool adds_bias(int) { return true; }
-  // Whether a product is rounded to storage before its bias is added, and rounded again.
+  // Tells whether a product is rounded to storage before its bias is added, and rounded again.
   static constexpr bool separate_bias = false;
-  // Whether q, k, v and the concatenated heads stay in the accumulator's format.
+  // Tells whether q, k, v and the concatenated heads stay in the accumulator's format.
   static constexpr bool unrounded = false;
   static Format gemm(const mha::Contract& contract) { return contract.gemm; }
   static Format out_gemm(const mha::Contract& contract) { return contract.gemm; }

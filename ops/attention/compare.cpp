@@ -46,7 +46,7 @@ bool has_form(const std::vector<FormOffer>& forms, std::string_view name) {
   return std::ranges::find(forms, name, &FormOffer::name) != forms.end();
 }
 
-// Whether a predicate speaks of no form but these.
+// Tells whether a predicate speaks of no form but these.
 bool speaks_of(const std::vector<FormOffer>& forms, std::string_view predicate) {
   for (auto at = predicate.find(form_prefix); at != predicate.npos; at = predicate.find(form_prefix, at + 1)) {
     const std::string_view rest = predicate.substr(at + form_prefix.size());

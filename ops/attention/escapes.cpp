@@ -13,7 +13,7 @@ constexpr Index most_sampled_work = Index{1} << 20;
 // Two significant bits: a product with it is rounded, and it is neither a default nor missed where it is squared.
 constexpr double given_scale = 0.75;
 
-// Whether the problem has nothing but numbers: no mask, no option, one head of one sample in a plain layout.
+// Tells whether the problem has nothing but numbers: no mask, no option, one head of one sample in a plain layout.
 bool bare(const Problem& p) {
   Problem plain = p;
   for (const FieldGroup group : {FieldGroup::masks, FieldGroup::layouts})

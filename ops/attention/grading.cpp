@@ -10,7 +10,7 @@ namespace {
 
 constexpr Index most_paired = Index{1} << 20, most_paired_numbers = Index{1} << 22, most_emulated = Index{1} << 16;
 
-// Whether every block is made of as many products as `least` says, and keeps as many bits.
+// Tells whether every block is made of as many products as `least` says, and keeps as many bits.
 bool keeps(const std::optional<Mma>& sums, const std::optional<Mma>& least) {
   return !sums || (least && sums->block >= least->block && sums->frac >= least->frac && sums->out == least->out);
 }

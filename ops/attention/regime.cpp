@@ -28,7 +28,7 @@ std::vector<Index> some_rows(const Problem& p, Index count) {
   return rows;
 }
 
-// Whether an element that was set by hand is at `at`, for a tensor that varies along `axes`.
+// Tells whether an element that was set by hand is at `at`, for a tensor that varies along `axes`.
 bool lies_at(const Edit& edit, const Coordinates& at, Index axes) {
   for (std::size_t axis = 0; axis < 4; ++axis)
     if ((axes >> axis & 1) != 0 && edit.index[axis] != at[axis]) return false;

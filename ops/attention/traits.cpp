@@ -74,7 +74,7 @@ Index alignment(const Problem& p, Layout layout, Index heads, Index rows, Index 
   return aligned;
 }
 
-// Whether heads alternate in memory, row by row, in q, k or v.
+// Tells whether heads alternate in memory, row by row, in q, k or v.
 bool interleaved(const Problem& p) {
   const auto is = [](Layout layout, Index heads, Index rows) {
     return layout == Layout::bshd && heads > 1 && rows > 1;
@@ -82,7 +82,7 @@ bool interleaved(const Problem& p) {
   return is(p.q_layout, p.hq, p.lq) || is(p.k_layout, p.hkv, p.lk) || is(p.v_layout, p.hkv, p.lk);
 }
 
-// Whether the offset of some element of q, k, v, out or a mask takes more than 32 bits.
+// Tells whether the offset of some element of q, k, v, out or a mask takes more than 32 bits.
 bool goes_past_32_bits(const Problem& p) {
   const auto is = [](Layout layout, const std::array<Index, 4>& shape, Index axes = 15) {
     return past_32_bits(shape, place(layout, shape, ~static_cast<unsigned>(axes) & 15u).strides);
@@ -96,7 +96,7 @@ bool goes_past_32_bits(const Problem& p) {
 
 bool has_mask(const Problem& p) { return p.keep != Keep::none || p.bias != Bias::none || p.lengths != Lengths::none; }
 
-// Whether masks say the same of the keys for all samples, heads and queries.
+// Tells whether masks say the same of the keys for all samples, heads and queries.
 bool has_mask_of_keys(const Problem& p) {
   const Index differ =
       (p.b > 1 ? 1 : 0) | (p.hq > 1 ? 2 : 0) | (p.lq > 1 ? 4 : 0);  // as keep_axes and bias_axes have them
@@ -104,7 +104,7 @@ bool has_mask_of_keys(const Problem& p) {
          (p.bias == Bias::none || (p.bias_axes & differ) == 0) && (p.lengths == Lengths::none || p.b == 1);
 }
 
-// Whether a mask has one row for several queries.
+// Tells whether a mask has one row for several queries.
 bool has_one_mask_row(const Problem& p) {
   constexpr Index queries = 4;
   return p.lq > 1 && ((p.keep != Keep::none && (p.keep_axes & queries) == 0) ||

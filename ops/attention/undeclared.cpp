@@ -22,7 +22,7 @@ struct UsualRow {
   Inputs inputs;
 };
 
-// Whether some finite number is outside what the contract permits of an element, and not far outside alone.
+// Tells whether some finite number is outside what the contract permits of an element, and not far outside alone.
 bool can_fail(const Contract& contract, const UsualRow& row) {
   oracle::AttentionOracle oracle(contract, row.problem, row.inputs);
   for (Index column = 0; column < columns; ++column) {

@@ -173,7 +173,7 @@ class Zeroing {
   }
 
  private:
-  // Whether there is anything in it to be zeroed, which is so in `all`.
+  // Tells whether there is anything in it to be zeroed, which is so in `all`.
   bool add_row(Edit::Tensor which, const attest_tensor& tensor, std::array<Index, 4> index, std::size_t last,
                Index columns, Problem& all) {
     Problem whole = p_;

@@ -188,7 +188,7 @@ class Search {
                       graph::integer_of(product, "transB", 0) != 0};
   }
 
-  // Whether the value may be a bias: a parameter, a number for each column or one for all. The shape of a value
+  // Tells whether the value may be a bias: a parameter, a number for each column or one for all. The shape of a value
   // computed from parameters shows when it is judged.
   [[nodiscard]] bool may_be_bias(int value) const {
     if (!graph_.is_constant(value)) return false;
@@ -247,7 +247,7 @@ class Search {
     return found;
   }
 
-  // Whether `value` hangs on constants and on what stands between `inside` and it, and on no other input.
+  // Tells whether `value` hangs on constants and on what stands between `inside` and it, and on no other input.
   [[nodiscard]] bool is_made_of(int value, std::set<int>& inside) const {
     if (value < 0 || graph_.is_constant(value) || inside.contains(value)) return true;
     const Node* const node = graph_.giver(value);

@@ -38,7 +38,8 @@ struct Block {
   int heads = -1;                            // the result of attention
 };
 
-// Whether a correct implementation of this precision could have returned `got`. `numbers`: those of judged_by(block).
+// Tells whether a correct implementation of this precision could have returned `got`. `numbers`: those of
+// judged_by(block).
 SubgraphVerdict verdict_on(const Block& block, const NumbersOfValues& numbers, const graph::Array& got,
                            const graph::Precision& precision);
 std::vector<int> judged_by(const Block& block);

@@ -316,7 +316,7 @@ Verdict Call::judged(double scale) {
   return oracle::MhaOracle(contract_, call).judge(out_);
 }
 
-// Whether a product may be infinite in its type before its bias is added.
+// Tells whether a product may be infinite in its type before its bias is added.
 bool Call::may_overflow() const {
   const SpeltCall& call = parts_.core.call;
   if (precision_.computed(call.format) != Format::f16) return false;

@@ -44,7 +44,7 @@ struct Source {
     for (Index c = 0; c < width; ++c) all.push_back(place(sample, 0, c) % linear.outputs);
     return all;
   }
-  // Whether a row is one token and an element of a row one column, whichever row it is.
+  // Tells whether a row is one token and an element of a row one column, whichever row it is.
   [[nodiscard]] bool is_regular(Index samples) const {
     for (Index s = 0; s < samples; ++s) {
       const std::vector<Index> of_rows = tokens(s), of_row = columns(s);

@@ -36,11 +36,11 @@ class Shown {
   [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
   // A call that failed otherwise than as unsupported, or one that wrote where it must not.
   [[nodiscard]] const std::string& broken() const noexcept { return broken_; }
-  // Whether no kernel that keeps the contract returns this; the witness as a clause.
+  // Tells whether no kernel that keeps the contract returns this; the witness as a clause.
   [[nodiscard]] bool outside() const noexcept { return !witness_.empty(); }
   [[nodiscard]] const std::string& witness() const noexcept { return witness_; }
   void forgive() noexcept { witness_.clear(); }
-  // Whether a kernel that keeps another contract could have returned it; the latter, if anything could be judged.
+  // Tells whether a kernel that keeps another contract could have returned it; the latter, if anything could be judged.
   [[nodiscard]] bool fits(const Contract& contract) const;
   [[nodiscard]] bool passes(const Contract& contract) const;
 

@@ -180,9 +180,9 @@ class Builder {
       nonfinite_ = true;
   }
 
-  // Whether the affine format may change what r gamma is made of. r gamma is rounded before x or x - m meets it, which
-  // may be far larger than t: if the mean or r does not fit the affine format, the product is NaN even where gamma is
-  // 0.
+  // Tells whether the affine format may change what r gamma is made of. r gamma is rounded before x or x - m meets it,
+  // which may be far larger than t: if the mean or r does not fit the affine format, the product is NaN even where
+  // gamma is 0.
   [[nodiscard]] bool affine_loses() const {
     return m_.affine_loses_source || m_.affine_loses_statistics || m_.affine_loses_normalise;
   }

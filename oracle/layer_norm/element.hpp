@@ -22,7 +22,7 @@ struct Interval {
   Format affine = Format::f32;  // the format of the stage that leaves beta, at the narrowest
   bool beta_may_flush = false;
 
-  // Whether `got` is what is left of beta where its stage is as wide as promised, or wider.
+  // Tells whether `got` is what is left of beta where its stage is as wide as promised, or wider.
   [[nodiscard]] bool is_beta(double got, const Rounding& round) const;
 };
 

@@ -153,8 +153,8 @@ void LayerNormOracle::tell_lost(std::span<const double> got, std::span<std::uint
   }
 }
 
-// Whether `got` is permitted for that alone by a row that may overflow, or whose variance plus epsilon may be 0. In
-// float64 both ends of an interval may be the same infinity, which then lies inside.
+// Tells whether `got` is permitted for that alone by a row that may overflow, or whose variance plus epsilon may be 0.
+// In float64 both ends of an interval may be the same infinity, which then lies inside.
 bool LayerNormOracle::is_no_number(double got) const {
   return std::isnan(got) || (std::isinf(got) && round_.tensor != Format::f64);
 }
@@ -167,7 +167,8 @@ void LayerNormOracle::decide_rest(DecideRow& decide, std::span<const double> got
                          [](auto first, auto second) { return first == Decided::unknown ? second : first; });
 }
 
-// Whether every element of a problem is surely wide. It is asked where no element is outside and none surely narrow.
+// Tells whether every element of a problem is surely wide. It is asked where no element is outside and none surely
+// narrow.
 bool LayerNormOracle::all_surely_wide(QuickRow& quick) {
   return std::ranges::all_of(attest::layer_norm::judged_rows(problem_), [&](Index row) {
     enter(row);

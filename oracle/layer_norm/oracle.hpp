@@ -28,9 +28,9 @@ struct Params {
   Params& operator=(const Params&) = delete;
   std::vector<double> gamma, beta;
   Format format = Format::f32;  // the format of both
-  // Whether all elements are finite; found out where it is first asked for.
+  // Tells whether all elements are finite; found out where it is first asked for.
   [[nodiscard]] bool finite() const;
-  // Whether they are and no gamma is 0 with its offset; likewise.
+  // Tells whether they are and no gamma is 0 with its offset; likewise.
   [[nodiscard]] bool none_vanish(int gamma_offset) const;
 
  private:

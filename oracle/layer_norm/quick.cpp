@@ -114,7 +114,7 @@ QuickRow::Known QuickRow::enter(const SourceRow& row) {
   return known;
 }
 
-// Whether the variance of a row in float64 surely overflows: n v is at least half the square of the range, or the
+// Tells whether the variance of a row in float64 surely overflows: n v is at least half the square of the range, or the
 // square of the largest magnitude.
 bool QuickRow::surely_lost(const SourceRow& row) const {
   if (!(row.sums.largest >= 0x1p512)) return false;
@@ -126,7 +126,7 @@ bool QuickRow::surely_lost(const SourceRow& row) const {
 // Returns at least the sum of all errors, in units of the largest |x| over the root.
 double QuickRow::narrow_steps() const { return (4 * m_.additions + 64 + 32 * m_.merge_depth) * m_.u; }
 
-// Whether no error is large enough for an interval to be wide or open, by far.
+// Tells whether no error is large enough for an interval to be wide or open, by far.
 bool QuickRow::is_narrow() const {
   if (!narrow_ || !(whole_ > 0x1p-100)) return false;
   if (!(r_.largest * 8 * m_.n < m_.root_of_overflow) || !(r_.largest + 1 < largest_of_narrow_)) return false;

@@ -38,11 +38,12 @@ class QuickRow {
   // Accepts elements of a determined row: bit i mod 8 of accepted[i / 8] is set for elements i that are inside. Returns
   // whether all are. `got` holds whole lanes.
   bool accept(std::span<const double> got, std::uint8_t* accepted);
-  // Whether an element that accept() left in such a row lies in a part of its interval, computed as interval_of() does.
+  // Tells whether an element that accept() left in such a row lies in a part of its interval, computed as interval_of()
+  // does.
   [[nodiscard]] bool surely_inside(const Element& element, double got) const;
-  // Whether an interval that holds the element's interval is not wide.
+  // Tells whether an interval that holds the element's interval is not wide.
   [[nodiscard]] bool surely_not_wide(const Element& element) const;
-  // Whether parts of the intervals of a determined row show every element to be wide. out is not float64.
+  // Tells whether parts of the intervals of a determined row show every element to be wide. out is not float64.
   [[nodiscard]] bool surely_wide() const;
 
   // Returns the rule of accept_short() for rows of this many elements, or nothing for contracts that it does not cover.
@@ -51,9 +52,9 @@ class QuickRow {
   // mod 8 of accepted[i / 8] is set where got[i] is inside. Returns whether all are.
   bool accept_singles(std::span<const double> got, Index rows, std::uint8_t* accepted) const;
 
-  // Whether an element may surely overflow.
+  // Tells whether an element may surely overflow.
   [[nodiscard]] bool surely_overflows(Index column) const;
-  // Whether both ends of an element's interval are the infinity `got`, in a narrow row with out in float64.
+  // Tells whether both ends of an element's interval are the infinity `got`, in a narrow row with out in float64.
   [[nodiscard]] bool surely_infinite(Index column, double got) const;
 
   // The entered row's x - mean.

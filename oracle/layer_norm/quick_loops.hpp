@@ -42,10 +42,9 @@ struct AcceptRowRule {
   double u_affine;            // error of a sum with a beta that is not 0, relative
   double of_beta;             // error of beta, relative, less what the reference's own sum rounds off
   double least_error;         // absolute error of one rounding of the reference
-  double
-      largest_beta_error;  // largest error of the reference's own sum, over all columns, beside gamma_error |gamma|
-  double gamma_error;      // the part of that error that grows with |gamma|
-  bool exact_mean;         // the reference's mean has no error
+  double largest_beta_error;  // largest error of the reference's own sum, over all columns, beside gamma_error |gamma|
+  double gamma_error;         // the part of that error that grows with |gamma|
+  bool exact_mean;            // the reference's mean has no error
   // The same constants beside a reference in two doubles. They are used where out is float64, for few elements.
   bool in_two;
   double mean_rest, scale_rest;
@@ -106,7 +105,7 @@ struct ShortRule {
   Index n = 0;
   bool precise = false;  // out is in f64
   bool rms = false, joint = false, welford = false, weighted = false, one_pass_like = false;
-  bool of_mean = false;                                                // whether the mean has an error
+  bool of_mean = false;  // whether the mean has an error
   // Epsilon, and how far below and above it S may hold it; the least epsilon less av.
   double epsilon = 0, epsilon_below = 0, epsilon_above = 0, gain = 0;
   double u = 0, eta = 0, additions = 0, merges = 0, growing = 1, hull_growing = 1, four = 0;
@@ -153,7 +152,7 @@ PreciseSquares precise_squares(const double* x, Index n, double mean, double mea
 double near_squares(const double* x, Index n, double mean);
 // Arrays hold whole lanes.
 void add_rows(const AddRule& rule, const double* x, const double* residual, Index n, double* sum, double* stored);
-// Whether all n numbers are equal. The rest of the whole lanes does not matter.
+// Tells whether all n numbers are equal. The rest of the whole lanes does not matter.
 bool same_numbers(const double* a, const double* b, Index n);
 bool accept_row(const AcceptRowRule& rule, const double* x, const double* gamma, const double* beta, const double* got,
                 Index n, std::uint8_t* accepted);

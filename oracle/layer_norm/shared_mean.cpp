@@ -1,4 +1,4 @@
-// Whether one mean explains a row: docs/layer-norm.md, section 8, `shared-mean`.
+// Tells whether one mean explains a row: docs/layer-norm.md, section 8, `shared-mean`.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

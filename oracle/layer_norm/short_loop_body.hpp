@@ -133,7 +133,8 @@ ATTEST_LANE_FN L least_lost(const ShortRule& rule, const ShortReference<L>& r) {
          (rule.u * slack);
 }
 
-// Whether no element of a row of RMSNorm or of two passes is undetermined, by the largest errors of its statistics.
+// Tells whether no element of a row of RMSNorm or of two passes is undetermined, by the largest errors of its
+// statistics.
 template <class L>
 ATTEST_LANE_FN typename L::Bits surely_determined(const ShortRule& rule, const ShortReference<L>& r) {
   const double n = static_cast<double>(rule.n), cv = rule.cv * (short_up * short_up),

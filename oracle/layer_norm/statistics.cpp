@@ -183,8 +183,8 @@ void Statistics::refer(const Numbers& m) {
   variance = squares.value() / n;
 }
 
-// Whether the addition of x less the pivot up to `about`, and its division by n, round nothing. Beside a gamma near the
-// end of the range an error of 2^-60 is large.
+// Tells whether the addition of x less the pivot up to `about`, and its division by n, round nothing. Beside a gamma
+// near the end of the range an error of 2^-60 is large.
 bool Statistics::is_exact_mean(Wide about) const {
   const auto n = static_cast<std::uint64_t>(x_.size());
   const double grid = common_grid(x_);

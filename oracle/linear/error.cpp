@@ -148,7 +148,8 @@ double SumErrors::relative(const Terms& terms) const {
   return of_operand_ > 0 ? of_sum + of_operand_ + of_sum * of_operand_ : of_sum;
 }
 
-// Whether every partial sum, in any order, is a number of the accumulator: a multiple of 2^last_bit that it holds.
+// Tells whether every partial sum, in any order, is a number of the accumulator: a multiple of 2^last_bit that it
+// holds.
 bool SumErrors::exact(const Terms& terms) const {
   const bool normal_only = rule_.flush || rule_.blocks.any();
   const int lowest = min_exponent(rule_.accumulator) - (normal_only ? 0 : precision(rule_.accumulator) - 1);

@@ -29,7 +29,7 @@ struct SumRule {
   double overflowing_factor =
       std::numeric_limits<double>::infinity();  // the least that the accumulator or the operand's format does not hold
 
-  // Whether a product of two factors, none a power of two, may not fit the accumulator.
+  // Tells whether a product of two factors, none a power of two, may not fit the accumulator.
   [[nodiscard]] bool products_round() const noexcept {
     return precision(left) + precision(right) > precision(accumulator);
   }
@@ -37,8 +37,8 @@ struct SumRule {
   // beside that where no factor is larger than `largest`.
   [[nodiscard]] double most_relative(double terms) const noexcept;
   [[nodiscard]] double most_absolute(double terms, double largest) const noexcept;
-  // Whether sums differ from additions of products rounded one by one, or inputs may be read as other numbers than they
-  // are.
+  // Tells whether sums differ from additions of products rounded one by one, or inputs may be read as other numbers
+  // than they are.
   [[nodiscard]] bool unusual() const noexcept { return blocks.any() || flush || narrowed > 0; }
   // The number of factors that the accumulator's format does not hold: they may be rounded to it first.
   [[nodiscard]] int wide_factors() const noexcept;
@@ -64,7 +64,7 @@ class SumErrors {
   // Returns how far the computed sum may lie from the exact one, whatever the order: g of docs/mha.md, section 1. 0
   // where nothing rounds.
   [[nodiscard]] double operator()(const Terms& terms) const;
-  // Whether some partial sum, or a factor as it is rounded, may overflow.
+  // Tells whether some partial sum, or a factor as it is rounded, may overflow.
   [[nodiscard]] bool overflows(const Terms& terms) const;
 
  private:

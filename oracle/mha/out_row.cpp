@@ -9,7 +9,7 @@
 namespace attest::oracle {
 namespace {
 
-// Whether some column of a head may hold a NaN or an infinity, by its row alone.
+// Tells whether some column of a head may hold a NaN or an infinity, by its row alone.
 bool may_be_nonfinite(const Row& row, const Numbers& numbers) {
   return row.kind != RowKind::ordinary || row.nonfinite_ok || !row.facts.v_finite || numbers.operand_rounds ||
          numbers.pv_narrower;
@@ -57,7 +57,7 @@ void OutRow::evaluate_column(const Way& way, Index h, Index column) {
     head.lo[c] = ends.lo;
     head.hi[c] = ends.hi;
   } else {
-    // Whether or not the last operation rounded to this format.
+    // Tells whether or not the last operation rounded to this format.
     const double u = unit_roundoff(way.heads_format());
     const double eta =
         way.flushes() ? smallest_normal(way.heads_format()) : half_smallest_subnormal(way.heads_format());

@@ -109,7 +109,7 @@ Tensor Points::project(Projection& to, const Matrix& x, double x_norm, int x_las
   std::ranges::copy(bias, to.bias.begin());
   const Index width = w.rows(), d = width / to.heads;
 
-  // Whether every partial sum fits gemm; else what any of them may be off by.
+  // Tells whether every partial sum fits gemm; else what any of them may be off by.
   const Format gemm = block_.contract.gemm;
   const double terms = static_cast<double>(x.columns()) + 4, largest_bias = largest_magnitude(bias);
   const double magnitude = x_norm * w_norm + largest_bias;

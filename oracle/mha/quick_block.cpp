@@ -37,7 +37,7 @@ QuickBlock::QuickBlock(const Way::Block& block, mha::Projected projected, bool h
   usable_ = true;
 }
 
-// Whether no sum can overflow on the way, by the norms of rows alone. Comparisons are false for NaN.
+// Tells whether no sum can overflow on the way, by the norms of rows alone. Comparisons are false for NaN.
 bool QuickBlock::sums_are_small() const {
   const Way::Block& at = block_;
   const Format gemm = at.contract.gemm;
@@ -168,7 +168,7 @@ bool QuickBlock::proves_not_wide_by(bool surely, bool first) {
   return false;
 }
 
-// Whether the enclosure of an element leaves out what these points' values, projected, reach.
+// Tells whether the enclosure of an element leaves out what these points' values, projected, reach.
 bool QuickBlock::surely_leaves_out(Index row, Index e) {
   const Index b = row / block_.call.l(), i = row % block_.call.l();
   const Enclosure narrow = enclosure_of_points(b, i, e);
@@ -215,7 +215,7 @@ QuickBlock::HeadReach QuickBlock::head_reach(Index row, Index h) const {
           (2 * relative + 2) * points_->v().off + 1e-40 * values + largest_reach(*call_, most.numbers(m), values)};
 }
 
-// Whether the attended values, projected, reach further than the enclosure of an element on either side.
+// Tells whether the attended values, projected, reach further than the enclosure of an element on either side.
 bool QuickBlock::leaves_out(Index row, Index e) const {
   const mha::Call& call = block_.call;
   const Index d = call.head_dim, b = row / call.l(), i = row % call.l();

@@ -24,9 +24,9 @@ class QuickBlock {
   [[nodiscard]] bool accepts(Index row, Index e) const noexcept {
     return accepted_[static_cast<std::size_t>(row * width_ + e)] != 0;
   }
-  // Whether an element that was not accepted lies in the interval of the full formulas at those points.
+  // Tells whether an element that was not accepted lies in the interval of the full formulas at those points.
   bool accepts_closely(Index b, Index i, Index e, const Rounding& round, double got);
-  // Whether some accepted element is proven to have an enclosure that leaves out part of its hull.
+  // Tells whether some accepted element is proven to have an enclosure that leaves out part of its hull.
   [[nodiscard]] bool proves_not_wide() const noexcept { return not_wide_; }
 
  private:

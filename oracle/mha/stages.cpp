@@ -30,7 +30,7 @@ Tensor exactly(const attest_tensor& from) {
   return copy;
 }
 
-// Whether a tensor holds what a stage of this format leaves, so that the next one starts from it.
+// Tells whether a tensor holds what a stage of this format leaves, so that the next one starts from it.
 bool holds(const attest_tensor& tensor, Format left) {
   return attest_present(&tensor) && !loses(format_of(*dtype_of(tensor.dtype)), left);
 }

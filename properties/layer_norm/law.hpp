@@ -52,14 +52,14 @@ const Law* find_law(std::string_view name) noexcept;
 
 // ---- what laws are made of ------------------------------------------------------------------------------------------
 
-// Whether a kernel may give NaN, an infinity or anything for this element of `inputs`: then no law speaks of it.
+// Tells whether a kernel may give NaN, an infinity or anything for this element of `inputs`: then no law speaks of it.
 class Open {
  public:
   Open(const Trial& trial, const Inputs& inputs)
       : affine_(trial[Stage::affine]), oracle_(trial.contract, trial.problem, inputs) {}
   [[nodiscard]] bool operator()(Index row, Index column);
-  // Whether r gamma, where the contract's form makes that first, may be a subnormal number, whose bits a power of two
-  // does not keep. `products` asks for its products with x and the mean too.
+  // Tells whether r gamma, where the contract's form makes that first, may be a subnormal number, whose bits a power of
+  // two does not keep. `products` asks for its products with x and the mean too.
   [[nodiscard]] bool scale_may_be_subnormal(Index row, Index column, bool products);
 
  private:

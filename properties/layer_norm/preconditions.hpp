@@ -17,16 +17,16 @@ inline bool is_deterministic(const Contract& contract) {
   return contract.deterministic.value_or(Deterministic::no) != Deterministic::no;
 }
 inline bool rounds_to_nearest(const Contract& contract) { return contract.arithmetic.kappa == 1; }
-// Whether statistics hold every number that is normalised.
+// Tells whether statistics hold every number that is normalised.
 inline bool statistics_hold_source(const Contract& contract) {
   return !oracle::loses(contract.policy[Stage::statistics], contract.policy[Stage::storage]) &&
          !oracle::loses(contract.policy[Stage::statistics], contract.policy[Stage::sum]);
 }
-// Whether gamma and beta come through unchanged where they are used.
+// Tells whether gamma and beta come through unchanged where they are used.
 inline bool affine_holds_params(const Problem& p, const Contract& contract) {
   return !oracle::loses(contract.policy[Stage::affine], p.param_format());
 }
-// Whether epsilon keeps the variance off 0 in the statistics format.
+// Tells whether epsilon keeps the variance off 0 in the statistics format.
 inline bool epsilon_counts(const Problem& p, const Contract& contract) {
   return round_to(contract.policy[Stage::statistics], p.epsilon) > smallest_normal(contract.policy[Stage::statistics]);
 }

@@ -64,7 +64,7 @@ Reason constant_row_not_applicable(const Problem& p, const Contract& contract) {
   return std::nullopt;
 }
 
-// Whether a sum of n numbers x is exact in any order, and its mean x.
+// Tells whether a sum of n numbers x is exact in any order, and its mean x.
 bool mean_is_exact(const Trial& trial, double x) {
   const double n = static_cast<double>(trial.problem.hidden), numbers[] = {x};
   if (!oracle::is_power_of_two(n)) return x == 0;

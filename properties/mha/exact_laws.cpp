@@ -58,12 +58,12 @@ class Changed {
   mha::Call call_;
 };
 
-// Whether a channel is among those that a law changes.
+// Tells whether a channel is among those that a law changes.
 bool chosen(const mha::Problem& problem, Index channel) {
   return (mix(problem.seed + 0x9e37u * static_cast<std::uint64_t>(channel + 1)) & 1) != 0;
 }
 
-// Whether no element of a row loses bits when it is doubled or halved.
+// Tells whether no element of a row loses bits when it is doubled or halved.
 bool scales(const attest_tensor& tensor, Format format, double by) {
   const Index columns = tensor.ndim > 1 ? tensor.shape[1] : 1;
   for (Index r = 0; r < tensor.shape[0]; ++r)

@@ -120,9 +120,9 @@ std::vector<Index> attended(const mha::Call& call, Index b, Index h, Index i) {
 // The mean of no values is none.
 bool may_be_nan(const mha::Contract& contract) { return contract.attention.empty_row != EmptyRow::zero; }
 
-// Whether `count` weights, each less than any number of softmax, with values no larger than `most`, leave the sum of
-// weights 1 and that of values `v`, in any order and wherever they are divided: exp may be off by ulps of a subnormal
-// number.
+// Tells whether `count` weights, each less than any number of softmax, with values no larger than `most`, leave the sum
+// of weights 1 and that of values `v`, in any order and wherever they are divided: exp may be off by ulps of a
+// subnormal number.
 bool is_alone(const Policy& policy, const Arithmetic& how, double count, double most, double v) {
   const Format softmax = policy[Stage::softmax], pv = policy[Stage::pv];
   const double others = count * std::ldexp(how.exp_rel > 0 ? 1 : std::max(how.exp_ulp, 1.0), min_exponent(softmax));

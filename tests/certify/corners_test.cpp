@@ -42,7 +42,7 @@ struct Row {
   double exact = 0, computed = 0;  // the score of the first key
 };
 
-// Whether a certificate stands against this output; the oracle's levels must think the same.
+// Tells whether a certificate stands against this output; the oracle's levels must think the same.
 bool blamed(const char* policy, const char* promises, const Problem& problem, double value) {
   const Contract contract = contract_from_text(promises, policy_from_text(policy));
   Tensor out = make_out(problem);

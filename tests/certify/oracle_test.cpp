@@ -56,8 +56,8 @@ struct Pair {
   std::string where;
 };
 
-// Whether a bias, a sum over a row of q or k, or one of their products scaled by 2^x's factor, comes near the largest
-// double.
+// Tells whether a bias, a sum over a row of q or k, or one of their products scaled by 2^x's factor, comes near the
+// largest double.
 bool nearly_overflows(const Inputs& inputs, Index b, Index h, Index i) {
   const Index kv = h / (inputs.q.shape()[1] / inputs.k.shape()[1]);
   double q_sum = 0;

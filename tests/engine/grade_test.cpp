@@ -364,8 +364,8 @@ TEST(Grade, ACaseThatAConformingKernelReturnsIsOwedAndNotBeyond) {
   EXPECT_EQ(rule_table(options, true).faults.front().beyond.size(), all.beyond.size());
 }
 
-// Whether a kernel that keeps the promise of builtin:fused was found to return the very result of the kernel by that
-// name.
+// Tells whether a kernel that keeps the promise of builtin:fused was found to return the very result of the kernel by
+// that name.
 bool is_owed(const std::string& kernel, const std::string& text) {
   const attest::Problem problem = attest::problem_from_text(text);
   const auto factory = builtin_subject(kernel, {}), parent = builtin_subject("builtin:fused", {});

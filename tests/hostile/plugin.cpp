@@ -27,7 +27,7 @@ Subject& subject() {
 std::size_t extent(const attest_tensor& tensor, int axis) { return static_cast<std::size_t>(tensor.shape[axis]); }
 std::int64_t at(std::size_t index) { return static_cast<std::int64_t>(index); }
 
-/// Whether masks, windows and lengths leave key j to row i.
+/// Tells whether masks, windows and lengths leave key j to row i.
 bool is_open(const attest_attention& call, std::int64_t length, std::int64_t b, std::int64_t h, std::int64_t i,
              std::int64_t j) {
   if (j >= length) return false;

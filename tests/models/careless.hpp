@@ -29,7 +29,7 @@ class Careless final : public Runtime {
   graph::Precision precision_;
 };
 
-// Whether numbers of 16 bits come in.
+// Tells whether numbers of 16 bits come in.
 inline bool is_narrow(const graph::Model& model) {
   return std::ranges::any_of(model.inputs, [](const graph::Input& input) {
     return graph::is_floating(input.type) && graph::bytes_of(input.type) == 2;

@@ -92,7 +92,7 @@ TEST(MhaLevels, QuickAcceptsNothingPastAnEnclosure) {
   EXPECT_GT(of_use, asked / 6);
 }
 
-// Whether both fail.
+// Tells whether both fail.
 bool expect_agreement(std::uint64_t seed) {
   const Asked a(seed);
   const Tensor out = mha::make_out(a.problem);

@@ -17,7 +17,7 @@ void attend(const attest_attention& call);
 struct Steps {
   // The score after scale, softcap and bias; masked keys never get here.
   std::function<double(const attest_attention&, double z, Index b, Index h, Index i, Index j)> score;
-  // Whether a key takes part, given what the call says.
+  // Tells whether a key takes part, given what the call says.
   std::function<bool(const attest_attention&, bool open, Index b, Index h, Index i, Index j)> open;
   // The number that is written to out.
   std::function<double(const attest_attention&, double y, Index b, Index h, Index i, Index c)> output;

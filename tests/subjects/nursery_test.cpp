@@ -56,7 +56,7 @@ void expect_crash(Subject& subject, double scale, const std::string& message) {
   EXPECT_EQ(result.message, message);
 }
 
-// Whether a process is there; one that has ended and only waits to be asked for its status does not count.
+// Tells whether a process is there; one that has ended and only waits to be asked for its status does not count.
 bool is_there(pid_t process) {
   std::stringstream text;
   text << std::ifstream("/proc/" + std::to_string(process) + "/stat").rdbuf();

@@ -60,7 +60,7 @@ std::vector<Index> expected(const Problem& p, Index row, Index shift_left, Index
   return keys;
 }
 
-// Whether every row takes these keys; rows that are to take none say nothing, whatever they return.
+// Tells whether every row takes these keys; rows that are to take none say nothing, whatever they return.
 bool matches(const Shown& shown, const Problem& as, Index shift_left, Index shift_right) {
   for (Index i = 0; i < as.lq; ++i) {
     const std::vector<Index> keys = expected(as, i, shift_left, shift_right);

@@ -103,7 +103,7 @@ ProbeRow root_error(const Asking& asking) {
                 ulps < 1e6 && asking.asked.kept_by(*example) ? Standing::agrees : Standing::open);
 }
 
-// Whether t is a number of the storage format before gamma meets it.
+// Tells whether t is a number of the storage format before gamma meets it.
 ProbeRow normalised_value(const Asking& asking) {
   const std::string stage = "normalised value";
   const std::string kept = "not rounded", rounded = "rounded to storage";

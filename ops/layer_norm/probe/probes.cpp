@@ -19,7 +19,7 @@ using attest::layer_norm::Variance;
 using probing::all_observed;
 using probing::find;
 
-// Whether the rows show a kernel that computes the variance in one pass.
+// Tells whether the rows show a kernel that computes the variance in one pass.
 bool loses_at_an_offset(const std::vector<ProbeRow>& rows) {
   const ProbeRow* row = find(rows, "variance");
   return row != nullptr && row->observed.starts_with("off by");

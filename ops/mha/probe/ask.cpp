@@ -32,7 +32,7 @@ std::vector<Live> live_columns(const Tensor& tensor, Index heads, Index width) {
   return all;
 }
 
-// Whether a mask says the same of every head and row, and of every sample.
+// Tells whether a mask says the same of every head and row, and of every sample.
 bool is_alike(const Tensor& mask, const attest::Problem& p, bool samples) {
   for (Index b = 0; b < p.b; ++b)
     for (Index h = 0; h < p.hq; ++h)

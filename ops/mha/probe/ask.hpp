@@ -22,7 +22,7 @@ class BlockMaker {
 
   [[nodiscard]] const Supports& supports() const noexcept { return supports_; }
   [[nodiscard]] Format dtype() const noexcept { return dtype_; }
-  // Whether memory is another tensor than x, where it may be.
+  // Tells whether memory is another tensor than x, where it may be.
   [[nodiscard]] bool crosses() const noexcept { return supports_.cross; }
 
   struct Shape {

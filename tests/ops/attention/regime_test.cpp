@@ -17,7 +17,7 @@ using attest::Supports;
 
 constexpr double most = std::numeric_limits<double>::max();
 
-// Whether a key is open as attest/plugin.h defines it, read off the tensors themselves.
+// Tells whether a key is open as attest/plugin.h defines it, read off the tensors themselves.
 bool open(const Problem& p, const Inputs& in, Index b, Index h, Index i, Index j) {
   const Index length = p.lengths == Lengths::none ? p.lk : static_cast<Index>(in.kv_lengths.at(b, 0, 0, 0));
   const Index diagonal = p.align == Align::bottom_right ? i + length - p.lq : i;
