@@ -12,6 +12,7 @@
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "engine/evidence.hpp"
 #include "engine/replay.hpp"
 #include "report/ci.hpp"
 #include "report/models.hpp"
@@ -33,6 +34,17 @@ struct OfModels {
   std::vector<std::filesystem::path> others;
   std::int64_t entries = 0, as_expected = 0, unexpected = 0, mended = 0, damaged = 0, not_run = 0;
 };
+
+// An entry that did not give what it expects, for --json.
+nlohmann::ordered_json failed_json(const engine::ReplayResult& result) {
+  nlohmann::ordered_json object{{"file", result.file.string()}, {"reason", result.sentence}};
+  if (result.entry) {
+    object["property"] = result.entry->property;
+    object["problem"] = to_text(engine::portable_problem(result.entry->problem));
+  }
+  if (result.verdict && result.verdict->evidence) object["witness"] = engine::to_json(*result.verdict->evidence);
+  return object;
+}
 
 using report::ReplayedCase;
 
@@ -98,6 +110,7 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
     throw usage_error("--json, --junit and --sarif cannot share stdout: give all but one a file");
   const bool quiet = on_stdout(json) || on_stdout(junit) || on_stdout(sarif);
   std::vector<ReplayedCase> cases;
+  auto failed = nlohmann::ordered_json::array();
   const std::vector<std::filesystem::path> paths(words.begin(), words.end());
   const auto peer = open_peer();
   const auto resolve = [&](const engine::Entry& entry) { return open_subject_of_entry(settings, entry); };
@@ -107,6 +120,7 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
       of_models.others, resolve, peer.get(),
       [&](const engine::ReplayResult& result) {
         cases.push_back(case_of(result, allow_missing));
+        if (cases.back().outcome == ReplayedCase::Outcome::failed) failed.push_back(failed_json(result));
         if (!quiet)
           tell(result, std::cout);
         else if (result.outcome != engine::Replayed::as_expected)
@@ -134,6 +148,7 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
                        {"damaged", counts.damaged},
                        {"unsupported", counts.unsupported},
                        {"not_run", counts.not_run},
+                       {"failed", failed},
                        {"exit", static_cast<int>(exit)}});
   if (junit) write_text(*junit, report::junit_xml(cases));
   if (sarif) write_json(*sarif, report::sarif_json(cases));

@@ -2,38 +2,18 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any, Callable, Sequence
 
-from . import program
 from .function import REGISTRY
-
-
-class Failure(AssertionError):
-    """A property failed. Its text is what the terminal shows; `report` is the object of `attest check --json` (docs/cli.md)."""
-
-    def __init__(self, text: str, report: dict[str, Any]) -> None:
-        super().__init__(text)
-        self.report = report
-
-
-class NotTested(RuntimeError):
-    """No verdict: `status` is the program's (docs/cli.md), 2 for a wrong argument, 3 where attest itself failed, 4
-    where the subject could not be started, 5 where nothing was judged, or too little; the text says why."""
-
-    def __init__(self, text: str, status: int) -> None:
-        super().__init__(text)
-        self.status = status
+from .report import Report, asked
 
 
 def check(subject: Callable[..., Any] | str | os.PathLike[str], *, cases: int | None = None, seed: int | None = None,
           op: str | None = None, property: str | None = None, laws: int | str | None = None, policy: str | None = None,
           assume: str | None = None, known: str | os.PathLike[str] | None = None, corpus: str | os.PathLike[str] | None = None,
-          folder: str | os.PathLike[str] | None = None, jobs: int | None = None, arguments: Sequence[object] = ()) -> dict[str, Any]:
+          folder: str | os.PathLike[str] | None = None, jobs: int | None = None, arguments: Sequence[object] = ()) -> Report:
     """Draws `cases` (1000) random problems for a subject and holds its answers against every law that applies, as `attest check`
     does: the same for the same seed (1).
 
@@ -50,17 +30,7 @@ def check(subject: Callable[..., Any] | str | os.PathLike[str], *, cases: int | 
                           "assume": assume, "known": known, "corpus": corpus, "output": folder, "jobs": jobs}.items():
         if value is not None:
             words += [f"--{option}", os.fspath(value) if isinstance(value, os.PathLike) else value]
-    with tempfile.TemporaryDirectory(prefix="attest-") as beside:
-        told = Path(beside) / "report.json"
-        done = program.run([*words, "--json", told, *arguments])
-        report: dict[str, Any] = json.loads(told.read_text(encoding="utf-8")) if told.is_file() and told.stat().st_size else {}
-    if done.status == 0:
-        return report
-    if done.status == 1:
-        raise Failure(done.out.rstrip("\n"), report)
-    if done.status < 0:
-        raise NotTested(f"the program attest was ended by signal {-done.status}", 3)
-    raise NotTested(reason(done.err) or f"the program attest ended with {done.status}", done.status)
+    return asked([*words, *arguments])
 
 
 def target(subject: Callable[..., Any] | str | os.PathLike[str]) -> str:
@@ -74,9 +44,3 @@ def target(subject: Callable[..., Any] | str | os.PathLike[str]) -> str:
         raise ValueError(f"{plain or subject!r} is no function at the top level of a file: a process of its own imports what is "
                          "tested, so that a crash is a finding and not the end of this one. Move it there")
     return f"{file}:{name or plain}"
-
-
-def reason(err: str) -> str:
-    """The last words of `attest:`, without its progress lines."""
-    _, found, text = ("\n" + err).rpartition("\nattest: ")
-    return text.strip() if found else err.strip()

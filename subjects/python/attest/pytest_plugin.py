@@ -136,7 +136,8 @@ class Law(pytest.Item):
     def runtest(self) -> None:
         import shlex
 
-        from .checking import NotTested, check
+        from .checking import check
+        from .report import NotTested
 
         # pytest's own temporary folder: of this run and, under pytest-xdist, of this worker.
         factory = self.config._tmp_path_factory  # type: ignore[attr-defined]
@@ -151,7 +152,7 @@ class Law(pytest.Item):
             raise
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        from .checking import Failure, NotTested
+        from .report import Failure, NotTested
 
         if isinstance(excinfo.value, (Failure, NotTested)):
             return f"{excinfo.value}"
