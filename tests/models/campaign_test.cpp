@@ -348,7 +348,7 @@ TEST(Efforts, KeepToWhatAVerdictMayCost) {
   f.outputs = {"y"};
   const graph::Program heavy(graph::read_model(f.bytes(), "m"));
   const graph::Family family(heavy);
-  EXPECT_NEAR(heavy.work(family.feeds(family.of_length(3))), 3 * (5.0 * width * width + width + width), 1);
+  EXPECT_NEAR(heavy.seen(family.feeds(family.of_length(3))).work, 3 * (5.0 * width * width + width + width), 1);
   const Effort effort = effort_for(family, Index{1} << 14);
   EXPECT_EQ(effort.small, 8);  // elements of 20 million multiply-adds each
   EXPECT_EQ(effort.large, 32);
