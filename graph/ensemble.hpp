@@ -11,10 +11,14 @@
 namespace attest::graph {
 
 // Thresholds of docs/graphs.md section 3, calibrated on conforming runtimes.
-inline constexpr double accepted_z = 3, accepted_t = 1;  // by few members: no more are asked
 inline constexpr double failing_z = 10,
                         failing_t = 2;  // by many; T times the largest of a member, where that is above 1
 inline constexpr int few_members = 4, many_members = 16;
+// The s of few over that of many at most, which have v of few in four times as many members.
+inline constexpr double most_wider = 2;
+static_assert(most_wider * most_wider * few_members == many_members);
+inline constexpr double accepted_z = failing_z / most_wider,  // by few: many would not fail it
+    accepted_t = failing_t / most_wider;
 inline constexpr Index least_for_t = 48;  // elements
 
 // The place of correct results of one output: reference +- a few deviations, element by element. An integer output must

@@ -192,7 +192,8 @@ Difference difference(Ensemble& ensemble, const std::vector<Array>& a, const std
       return {false, apart, std::nullopt, fmt::format("output {} is not of the graph's shape", o)};
   const Model& model = ensemble.program().model();
   measure(model, few, a, b, found);
-  if (!(found.deviations <= accepted_z)) measure(model, ensemble.spreads(many_members), a, b, found);
+  if (!(found.deviations <= agreeing_deviations / most_wider))
+    measure(model, ensemble.spreads(many_members), a, b, found);
   return found;
 }
 

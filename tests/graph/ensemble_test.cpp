@@ -267,6 +267,21 @@ TEST_P(Conforming, RuntimesAreNotBlamed) {
   EXPECT_GE(held, runs * 95 / 100);
 }
 
+// What few members accept many would not fail: their s is at least half of that of few, also where results of 16 bits
+// are stored otherwise, which many alone look at.
+TEST_P(Conforming, ManyMembersAreAtLeastHalfAsWide) {
+  const Program program(test::model(GetParam()));
+  const Family family(program);
+  for (const char* const name : {"literal", "run=bf16"})
+    for (std::uint64_t i = 0; i < problems; ++i) {
+      Ensemble ensemble(program, family.feeds(family.draw(15, i, 64)), precision_from_text(name), i);
+      const std::vector<Spread> few = ensemble.spreads(few_members), many = ensemble.spreads(many_members);
+      for (std::size_t o = 0; o < few.size(); ++o)
+        for (std::size_t k = 0; k < few[o].deviation.size(); ++k)
+          EXPECT_FALSE(many[o].deviation[k] < few[o].deviation[k] / most_wider * (1 - 1e-12)) << name << ' ' << i;
+    }
+}
+
 // A runtime that computes in a format which it documents is judged by that.
 TEST_P(Conforming, RuntimesAreJudgedByTheFormatTheyPromise) {
   const Program program(test::model(GetParam()));
