@@ -143,6 +143,54 @@ class Check(unittest.TestCase):
             attest.check(self.loose.wrong, cases=30, corpus=corpus)
         self.assertTrue(list(corpus.rglob("*.json")))
 
+    def test_the_first_line_is_the_wrong_element_in_words(self):
+        for subject, says in ((self.loose.wrong, r"^policy-bound: out\[\d,\d,\d,\d\] is \S+, where a correct kernel gives \S+ to \S+"),
+                              (self.loose.dies, r"^guards: the worker was killed by SIGABRT")):
+            with self.assertRaises(attest.Failure) as caught:
+                attest.check(subject, cases=60, property="policy-bound" if subject is self.loose.wrong else None)
+            self.assertRegex(str(caught.exception), says)
+
+    def test_a_report_prints_what_the_terminal_shows(self):
+        report = attest.check(self.loose.right, cases=20)
+        self.assertIsInstance(report, dict)
+        self.assertIn("20 problems", repr(report))
+
+    def test_one_problem(self):
+        problem = "op=attention b=1 hq=1 hkv=1 lq=3 lk=5 d=8 dv=8 dtype=f32 values=normal:1 seed=7"
+        self.assertEqual(attest.check(self.loose.right, problem=problem)["cases"], 1)
+        with self.assertRaises(attest.Failure) as caught:
+            attest.check(self.loose.wrong, problem=problem, property="policy-bound")
+        self.assertEqual(caught.exception.report["cases"], 1)
+        with self.assertRaises(attest.NotTested) as caught:
+            attest.check(self.loose.right, problem="b=1 lq=many")
+        self.assertEqual(caught.exception.status, 2)
+
+    def test_what_the_corpus_holds_is_asked_first(self):
+        corpus = self.folder / "asked-first"
+        for subject in (self.loose.wrong, self.loose.plain_wrong):  # two subjects share a corpus
+            with self.assertRaises(attest.Failure):
+                attest.check(subject, cases=60, property="policy-bound", corpus=corpus)
+        (corpus / "a-note.json").write_text("[]")
+        for words in ({}, {"property": "policy-*"}, {"op": "attention"}):
+            with self.assertRaises(attest.Failure) as caught:
+                attest.check(self.loose.wrong, cases=1, corpus=corpus, **words)
+            text = str(caught.exception)
+            self.assertEqual(caught.exception.report["entries"], 1, text)
+            self.assertRegex(text, r"^policy-bound: out\[0,0,0,0\] is")
+            self.assertIn("rerun        attest replay --expect-pass", text)
+        self.assertEqual(attest.check(self.loose.right, cases=5, corpus=corpus)["cases"], 5)  # none of its own
+        (corpus / "a-note.json").unlink()
+        # A law that is not asked, and failures that are known, do not fail the check.
+        self.assertEqual(attest.check(self.loose.wrong, cases=5, corpus=corpus, property="guards")["cases"], 5)
+        self.assertEqual(attest.check(self.loose.wrong, cases=60, corpus=corpus, known=corpus, property="policy-bound")["exit"], 0)
+
+    def test_version_and_names(self):
+        self.assertRegex(attest.__version__, r"^\d+\.\d+\.\d+$")
+        self.assertLessEqual({"check", "judge", "bound", "explain", "replay", "subject", "Failure", "__version__"}, set(dir(attest)))
+        for name in attest.__all__:
+            self.assertTrue(hasattr(attest, name), name)
+        self.assertFalse(hasattr(attest, "no_such_name"))
+
     def test_further_words(self):
         with self.assertRaises(attest.Failure) as caught:
             attest.check(self.loose.wrong, cases=60, arguments=["--assume", "lk==3"])
@@ -154,6 +202,9 @@ class Check(unittest.TestCase):
         try:
             with self.assertRaisesRegex(FileNotFoundError, "ATTEST_PROGRAM"):
                 attest.check("builtin:fused")
+            vars(attest).pop("__version__", None)
+            with self.assertRaisesRegex(AttributeError, "ATTEST_PROGRAM"):
+                attest.__version__
         finally:
             os.environ["ATTEST_PROGRAM"], os.environ["PATH"] = named, path
 

@@ -25,10 +25,28 @@ _HOMES = {"checking": ("check",), "function": ("subject",), "judging": ("Bound",
           "report": ("Failure", "NotTested", "Report")}
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"]
+
+
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        value: object = _version()
+        globals()[name] = value
+        return value
     home = next((home for home, names in _HOMES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value
+
+
+def _version() -> str:
+    """The version of the program that belongs to this module. Raises AttributeError where there is none."""
+    from . import program
+
+    try:
+        return program.run(["--version"]).out.split()[-1]
+    except (OSError, IndexError) as error:
+        raise AttributeError(f"attest.__version__ is the program's: {error}") from None
