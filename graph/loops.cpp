@@ -1,65 +1,100 @@
 #include "graph/loops.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <cstdint>
 
 namespace attest::graph {
 
 namespace {
 
-// A tile of the product in registers: rows of a by columns of b.
-constexpr Index tile_rows = 6;
-using Columns = double __attribute__((vector_size(strip_columns * sizeof(double))));
 // Columns and rows of b that are held at a time, which caches keep while all rows of a pass.
 constexpr Index block_columns = 8 * strip_columns, block_rows = 256;
 
-// Rows of a, `a_step` apart, times `columns` columns of b in strips of [k, strip_columns], added to what out holds
-// where there were rows of b before. No product is fused with its sum: the same bits whatever the processor.
-ATTEST_GRAPH_CLONES void multiply_block(const double* a, Index a_step, const double* strips, double* out, Index m,
-                                        Index k, Index n, Index columns, bool onto) noexcept {
-  for (Index first = 0; first < m; first += tile_rows) {
-    const double* rows[tile_rows];
-    for (Index i = 0; i < tile_rows; ++i) rows[i] = a + std::min(first + i, m - 1) * a_step;  // the last past the end
-    const Index height = std::min(tile_rows, m - first);
-    for (Index column = 0; column < columns; column += strip_columns) {
-      const double* const strip = strips + column * k;
-      double* const to = out + first * n + column;
-      const auto width = static_cast<std::size_t>(std::min(strip_columns, columns - column)) * sizeof(double);
-      Columns sums[tile_rows] = {};
-      if (onto)
-        for (Index i = 0; i < height; ++i) std::memcpy(&sums[i], to + i * n, width);
-      for (Index p = 0; p < k; ++p) {
-        Columns other;
-        std::memcpy(&other, strip + p * strip_columns, sizeof other);
-        for (Index i = 0; i < tile_rows; ++i) sums[i] += rows[i][p] * other;
-      }
-      for (Index i = 0; i < height; ++i) std::memcpy(to + i * n, &sums[i], width);
+// Numbers of 24 bits and of an exponent that lies far from both ends of float64, as all of float32 are: products of two
+// of them are exact.
+constexpr std::uint64_t sign = std::uint64_t{1} << 63, past_24_bits = (std::uint64_t{1} << 29) - 1;
+constexpr std::uint64_t least_short = std::bit_cast<std::uint64_t>(0x1p-400),
+                        most_short = std::bit_cast<std::uint64_t>(0x1p400);
+
+ATTEST_GRAPH_CLONES bool are_short(const double* x, Index count) noexcept {
+  std::uint64_t others = 0;
+  for (Index i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::uint64_t>(x[i]) & ~sign;
+    const bool far = bits < least_short || bits > most_short;
+    others |= (bits & past_24_bits) | (far && bits != 0 ? 1 : 0);
+  }
+  return others == 0;
+}
+
+// The squares of numbers, cut to 24 bits.
+ATTEST_GRAPH_CLONES void square(const double* x, Index count, double* to) noexcept {
+  for (Index i = 0; i < count; ++i)
+    to[i] = std::bit_cast<double>(std::bit_cast<std::uint64_t>(x[i] * x[i]) & ~past_24_bits);
+}
+
+// Rows [m, k] that are multiplied by one matrix, in runs of those that are short or are not.
+class Left {
+ public:
+  Left(const double* a, Index m, Index k, double* out) : a_(a), k_(k), out_(out) {
+    for (Index row = 0; row < m; ++row) {
+      const bool is_short = are_short(a + row * k, k);
+      if (runs_.empty() || runs_.back().is_short != is_short) runs_.push_back({row, 0, is_short});
+      ++runs_.back().count;
     }
   }
-}
+
+  // Rows [row, row + rows) and columns [column, column + columns) of that matrix, in strips.
+  void multiply(const double* strips, bool are_short, Index row, Index rows, Index column, Index columns,
+                Index n) const noexcept {
+    for (const Run& run : runs_) {
+      const Block block{
+          a_ + run.first * k_ + row, k_, strips, out_ + run.first * n + column, n, run.count, rows, columns, row > 0};
+      if (are_short && run.is_short)
+        multiply_exact(block);
+      else
+        multiply_apart(block);
+    }
+  }
+
+ private:
+  struct Run {
+    Index first, count;
+    bool is_short;
+  };
+  const double* a_;
+  Index k_;
+  double* out_;
+  std::vector<Run> runs_;
+};
 
 }  // namespace
 
 void multiply_matrices(const double* a, const Strip& b, double* out, Index m, Index k, Index n, double* squares,
                        Index square_rows) {
-  std::vector<double> strips(
-      static_cast<std::size_t>(std::min(k, block_rows) * std::min(n + strip_columns, block_columns)));
-  const std::vector<double> squared_rows =
-      squares == nullptr ? std::vector<double>() : squared({a, static_cast<std::size_t>(square_rows * k)});
   if (k == 0) {
     std::fill_n(out, m * n, 0.0);
     if (squares != nullptr) std::fill_n(squares, square_rows * n, 0.0);
+    return;
   }
+  std::vector<double> strips(
+      static_cast<std::size_t>(std::min(k, block_rows) * std::min(n + strip_columns, block_columns)));
+  std::vector<double> squared_rows(squares == nullptr ? 0 : static_cast<std::size_t>(square_rows * k));
+  square(a, std::ssize(squared_rows), squared_rows.data());
+  const Left rows_of_a(a, m, k, out), of_squares(squared_rows.data(), squares == nullptr ? 0 : square_rows, k, squares);
   for (Index column = 0; column < n; column += block_columns)
     for (Index row = 0; row < k; row += block_rows) {
       const Index columns = std::min(block_columns, n - column), rows = std::min(block_rows, k - row);
       for (Index strip = 0; strip < columns; strip += strip_columns)
         b(row, rows, column + strip, std::min(strip_columns, columns - strip), strips.data() + strip * rows);
-      multiply_block(a + row, k, strips.data(), out + column, m, rows, n, columns, row > 0);
+      const Index held = (columns + strip_columns - 1) / strip_columns * strip_columns * rows;
+      const auto multiply = [&](const Left& by) {
+        by.multiply(strips.data(), are_short(strips.data(), held), row, rows, column, columns, n);
+      };
+      multiply(rows_of_a);
       if (squares == nullptr) continue;
-      for (double& v : strips) v *= v;
-      multiply_block(squared_rows.data() + row, k, strips.data(), squares + column, square_rows, rows, n, columns,
-                     row > 0);
+      square(strips.data(), held, strips.data());
+      multiply(of_squares);
     }
 }
 

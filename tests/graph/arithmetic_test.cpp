@@ -185,34 +185,55 @@ TEST(Sums, LeaveWhatIsNotFiniteUndetermined) {
   EXPECT_FALSE(std::isfinite(deviations_of({1, NAN, 2})[0]));
 }
 
-// Each element is added up in the order of k whatever the tile, to the bit, infinities and NaN where they belong.
+// A number's first 24 bits.
+double cut(double x) { return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) >> 29 << 29); }
+
+// Each element is added up in the order of k whatever the tile, to the bit, infinities and NaN where they belong:
+// float32, numbers of 53 bits, and rows of either.
 TEST(Products, AreThoseOfPlainLoopsToTheBit) {
   const auto same = [](double x, double y) {
     return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y) || (std::isnan(x) && std::isnan(y));
   };
-  for (const Index m : {1, 5, 6, 7, 13})
+  for (const Index m : {1, 5, 6, 7, 13, 17})
     for (const Index k : {0, 1, 3, 40, 300})
-      for (const Index n : {1, 7, 8, 9, 33, 70}) {
-        std::vector<double> a, b, out(static_cast<std::size_t>(m * n), -1), squares(out.size(), -1);
-        for (Index i = 0; i < m * k; ++i)
-          a.push_back(std::ldexp(normal(mix(static_cast<std::uint64_t>(i))), static_cast<int>(i % 30)));
-        for (Index i = 0; i < k * n; ++i) b.push_back(normal(mix(static_cast<std::uint64_t>(1000 + i))));
-        if (m > 5 && k > 0) a[static_cast<std::size_t>(4 * k)] = HUGE_VAL;
-        if (n > 8 && k > 0) b[static_cast<std::size_t>(n - 1)] = std::nan("");
-        multiply_matrices(a.data(), b.data(), out.data(), m, k, n, squares.data());
-        for (Index i = 0; i < m; ++i)
-          for (Index j = 0; j < n; ++j) {
-            double sum = 0, sum_of_squares = 0;
-            for (Index p = 0; p < k; ++p) {
-              const double x = a[static_cast<std::size_t>(i * k + p)], y = b[static_cast<std::size_t>(p * n + j)];
-              sum += x * y;
-              sum_of_squares += x * x * (y * y);
-            }
-            const auto at = static_cast<std::size_t>(i * n + j);
-            ASSERT_TRUE(same(out[at], sum)) << m << ' ' << k << ' ' << n << ' ' << i << ' ' << j << ' ' << out[at];
-            ASSERT_TRUE(same(squares[at], sum_of_squares)) << m << ' ' << k << ' ' << n << ' ' << i << ' ' << j;
+      for (const Index n : {1, 7, 8, 9, 16, 33, 150})
+        for (const Index longer_row : {m, Index{3}, Index{0}}) {  // from which on a has 53 bits
+          std::vector<double> a, b, out(static_cast<std::size_t>(m * n), -1), squares(out.size(), -1);
+          for (Index i = 0; i < m * k; ++i) {
+            const double x = std::ldexp(normal(mix(static_cast<std::uint64_t>(i))), static_cast<int>(i % 60 - 30));
+            a.push_back(i < longer_row * k ? cut(x) : x);
           }
-      }
+          for (Index i = 0; i < k * n; ++i) {
+            const double x = normal(mix(static_cast<std::uint64_t>(1000 + i)));
+            b.push_back(longer_row > 0 ? cut(x) : x);
+          }
+          if (m == 13 && k > 0) a[static_cast<std::size_t>(4 * k)] = HUGE_VAL;
+          if (n > 8 && n < 100 && k > 0) b[static_cast<std::size_t>(n - 1)] = std::nan("");
+          multiply_matrices(a.data(), b.data(), out.data(), m, k, n, squares.data());
+          for (Index i = 0; i < m; ++i)
+            for (Index j = 0; j < n; ++j) {
+              double sum = 0, sum_of_squares = 0;
+              for (Index p = 0; p < k; ++p) {
+                const double x = a[static_cast<std::size_t>(i * k + p)], y = b[static_cast<std::size_t>(p * n + j)];
+                sum += x * y;
+                sum_of_squares += cut(x * x) * cut(y * y);
+              }
+              const auto at = static_cast<std::size_t>(i * n + j);
+              ASSERT_TRUE(same(out[at], sum)) << m << ' ' << k << ' ' << n << ' ' << i << ' ' << j << ' ' << out[at];
+              ASSERT_TRUE(same(squares[at], sum_of_squares)) << m << ' ' << k << ' ' << n << ' ' << i << ' ' << j;
+            }
+        }
+}
+
+// Products of few bits that are not exact, at the ends of float64: fused with a sum they would give 4 units and 2^1023.
+TEST(Products, AreNotTakenForExactAtTheEndsOfTheRange) {
+  const auto product = [](std::vector<double> a, std::vector<double> b) {
+    double out = 0;
+    multiply_matrices(a.data(), b.data(), &out, 1, 2, 1);
+    return out;
+  };
+  EXPECT_EQ(product({0x1p-537, 2.5 * 0x1p-537}, {0x1p-537, 0x1p-537}), 3 * 0x1p-1074);
+  EXPECT_EQ(product({0x1p600, 0x1p600}, {-0x1p423, 0x1p424}), HUGE_VAL);
 }
 
 }  // namespace

@@ -1,0 +1,7 @@
+#include "graph/tiles_body.hpp"
+
+namespace attest::graph {
+
+void multiply_apart(const Block& block) noexcept { multiply(block); }
+
+}  // namespace attest::graph
