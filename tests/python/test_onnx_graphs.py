@@ -37,6 +37,8 @@ class Reference(unittest.TestCase):
                 c.scale, c.scale_is_default = 0.25, False  # onnx-attention-2: an exact root
             # onnx-attention-1: a mask with one row of queries, or of fewer dimensions
             masked = c.keep is not None or c.kv_lengths is not None
+            if form == {"qk_output": "read_0"} and c.softcap:
+                return True  # onnx-attention-6
             return c.causal and (masked or form in ({"mask": "broadcast"}, {"mask": "1d"}))
         return stands
 

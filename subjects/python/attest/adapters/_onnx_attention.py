@@ -18,12 +18,13 @@ import numpy as np
 from attest import Unsupported
 
 from ._forms import drawn, may_be_empty
-from ._masks import BOTTOM_RIGHT, lengths_as_keep, narrowed
+from ._masks import BOTTOM_RIGHT, keep_of, lengths_as_keep, narrowed
 from ._onnx_call import (
     DEFAULT_THREADS, MOVED, SESSIONS, TYPES, UNMOVED, Operator, attribute, check, heads_inside, past_length, scale_attribute,
     session, split,
 )
 from ._onnx_node import Node
+from ._onnx_scores import Rest
 
 ELEMENT = {"f32": 1, "f16": 10, "f64": 11}  # TensorProto.DataType
 
@@ -43,6 +44,12 @@ REFUSED = {
 _ADDED = (
     _SCHEMA, "a boolean `attn_mask` intersects the allowed set (its disallowed positions contribute `-inf` to the bias), "
              "while a float `attn_mask` is added to the attention scores rather than disabling positions")
+_MODES = (
+    "If set to `0`, qk_matmul_output is the output of qk matmul.",
+    "If set to `1`, qk_matmul_output is the output after the softcap operation (before mask addition).",
+    "If set to `2`, qk_matmul_output includes the attention mask and softcap (if provided) applied to the output of qk matmul.",
+    "If set to `3`, qk_matmul_output is the output after the softmax operation.",
+)
 DOCUMENTS = {
     "mask_added": _ADDED,
     "causal": (_SCHEMA, "If `is_causal` is set to `1`, causal masking is applied with bottom-right (offset-aware) alignment: "
@@ -61,8 +68,7 @@ DOCUMENTS = {
                             "tokens in each sample. A padding mask can be derived from this. This should not be used together "
                             "with `past_key` and `past_value` inputs"),
     "softcap": (_SCHEMA, "Softcap value for attention weights."),
-    "softcap_before_bias": (
-        _SCHEMA, "If set to `1`, qk_matmul_output is the output after the softcap operation (before mask addition)."),
+    "softcap_before_bias": (_SCHEMA, _MODES[1]),
     "scale": [(_SCHEMA, "Scaling factor applied to $Q*K^T$."), _ROOTS],
     "empty_row": (_SCHEMA, "A fully-masked query row (no key attended, including the negative-offset leading rows) produces a "
                            "zero output row, not `NaN`"),
@@ -80,12 +86,8 @@ DOCUMENTS = {
                  "and value, respectively."),
     "form.present": (_SCHEMA, "Updated key cache with shape"),
     "form.scale": (_SCHEMA, "Default value is `1/sqrt(head_size)`."),
-    "form.qk_output": (_SCHEMA, "If set to `0`, qk_matmul_output is the output of qk matmul."),
-    "form.qk_output=1": (_SCHEMA, "If set to `1`, qk_matmul_output is the output after the softcap operation"),
-    "form.qk_output=2": (
-        _SCHEMA, "If set to `2`, qk_matmul_output includes the attention mask and softcap (if provided) applied to the output of "
-                 "qk matmul."),
-    "form.qk_output=3": (_SCHEMA, "If set to `3`, qk_matmul_output is the output after the softmax operation."),
+    **{f"form.qk_output{end}": (_SCHEMA, _MODES[mode]) for mode in range(4)
+       for end in (f"={mode}" if mode else "", f"=read_{mode}")},
     "form.softmax_precision": (_SCHEMA, "The floating-point precision used in softmax computation."),
 }
 
@@ -113,7 +115,8 @@ class Attention(Operator):
         "past": ["needed", drawn("half", MOVED), drawn("empty", UNMOVED)],  # never all keys: "KV sequence length must be greater than 0"
         "present": ["needed", "asked"],  # whether present_key and present_value are outputs without a past, too
         "scale": ["as_called", "explicit"],
-        "qk_output": ["none", "0", "1", "2", "3"],  # qk_matmul_output, and its mode
+        # The mode of qk_matmul_output, where it is asked for; from read_0 on it is judged: Y is made of it, see behind().
+        "qk_output": ["none", "0", "1", "2", "3", *(f"read_{mode}" for mode in range(4))],
         "softmax_precision": ["none"] + [_softmax_in(precision) for precision in ELEMENT],
     }
 
@@ -153,11 +156,14 @@ class Attention(Operator):
                   ("past_value", past_v), ("nonpad_kv_seqlen", nonpad)]
         # With a past, "past and present key and value are all needed".
         outputs = ["Y", "present_key", "present_value"] if past is not None or said["present"] == "asked" else ["Y"]
+        rest = None
         if said["qk_output"] != "none":
-            attributes["qk_matmul_output_mode"] = int(said["qk_output"])
+            mode = int(said["qk_output"][-1])
+            attributes["qk_matmul_output_mode"] = mode
             outputs += [""] * (3 - len(outputs)) + ["qk_matmul_output"]
+            rest = behind(mode, call) if said["qk_output"].startswith("read") else None
         return Node("Attention", "", int(said["opset"]), attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
-                    **session(said, mask=("attn_mask",), kv=("K", "V")))
+                    rest=rest, **session(said, mask=("attn_mask",), kv=("K", "V")))
 
     def keys(self, call, said):
         """(keep, nonpad_kv_seqlen, past length): which keys there are, and where the diagonal is.
@@ -201,6 +207,16 @@ class Attention(Operator):
         else:
             mask = keep
         return shaped(mask, said["mask"], keys_alone, (*call.q.shape[:3], call.k.shape[2]))
+
+
+def behind(mode, call):
+    """The steps of the operator's pattern that come behind qk_matmul_output of a mode."""
+    mask = None
+    if mode < 2:
+        keep = keep_of(call, None if call.keep is None else narrowed(call.keep))
+        mask = None if call.bias is None else narrowed(call.bias).astype(np.float64)
+        mask = mask if keep is None else np.where(keep, 0, -np.inf) + (0 if mask is None else mask)
+    return Rest("qk_matmul_output", mode == 3, call.softcap if mode == 0 else 0.0, mask)
 
 
 def shaped(mask, form, keys_alone, scores):

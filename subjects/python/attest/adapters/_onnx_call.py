@@ -214,7 +214,8 @@ class Operator(Formed):
 
     def attention(self, call):
         node = self.node(call)
-        out = heads_outside(self.engine.run(node), call.out.shape)
+        got = self.engine.run(node)
+        out = node.rest.out(got, call.v) if node.rest else heads_outside(got, call.out.shape)
         call.out[...] = rolled(out, node.ahead) if node.ahead else out
 
     def script(self, call, beside=None):

@@ -36,7 +36,7 @@ class Graph:
     steps: list
     opset: int
     inputs: list  # pairs (name, array or None); None leaves an optional input out
-    outputs: list  # names, "" for one that is left out; only the first is fetched
+    outputs: list  # names, "" for one that is left out
     threads: int  # intra-operator threads, >= 1
     static: bool = False  # the array shapes are pinned in the model
     constants: tuple = ()  # names of inputs that are part of the model
@@ -44,6 +44,7 @@ class Graph:
     shared: dict = field(default_factory=dict)  # inputs whose memory an output is written to: {input: output}
     kept: dict = field(default_factory=dict)  # outputs whose type is not that of the first input: {output: numpy type}
     ahead: tuple = ()  # by how many rows each sample's queries lie ahead of those of the call, if they do
+    rest: object = None  # _onnx_scores.Rest, where not the first output but scores or weights are read
 
     def given(self):
         """(name, array) of each input that is not left out."""
@@ -56,6 +57,11 @@ class Graph:
     def stored(self):
         """(name, array) of each input that the model holds."""
         return [(name, array) for name, array in self.given() if name in self.constants]
+
+    @property
+    def fetched(self):
+        """The name of the output that is read."""
+        return self.rest.output if self.rest else self.outputs[0]
 
     def opsets(self):
         """(domain, version) of each operator set the model imports."""

@@ -17,18 +17,19 @@ _evaluators = Kept(64)
 
 
 def run(node):
-    """The first output."""
+    """The output that is read."""
     evaluator = _evaluators.get(node.key(), lambda: ReferenceEvaluator(node.model()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy's, on what overflows
-        return evaluator.run(node.outputs[:1], dict(node.fed()))[0]
+        return evaluator.run([node.fetched], dict(node.fed()))[0]
 
 
 def source(node, call):
     """Lines that expect the call's arrays in scope by their names and leave [B, H, Lq, Dv] in `got`."""
+    run = f"ReferenceEvaluator(model).run({[node.fetched]}, feed)[0]"
     return f"""\
 {_onnx_script.model(node, call)}from onnx.reference import ReferenceEvaluator
-got = ReferenceEvaluator(model).run({node.outputs[:1]}, feed)[0]{_onnx_script.outside(node, call)}
+{_onnx_script.functions(node)}got = {_onnx_script.result(run, node, call)}
 """
 
 

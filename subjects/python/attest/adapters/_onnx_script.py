@@ -52,6 +52,16 @@ def _made(step):
     return f'h.make_node("{step.op}", {step.inputs}, {step.outputs}{arguments})'
 
 
+def functions(node):
+    """Python that has the function of result(), if it needs one."""
+    return f"\n\n{node.rest.source()}\n\n" if node.rest else ""
+
+
+def result(run, node, call):
+    """Python that makes [B, H, Lq, Dv] of `run`, Python for the output that is read."""
+    return node.rest.text(run, _literal) if node.rest else run + outside(node, call)
+
+
 def outside(node, call):
     """Python behind a result with the heads inside its rows that makes it [B, H, Lq, Dv]."""
     if call.op != "attention":

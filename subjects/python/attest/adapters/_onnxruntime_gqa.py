@@ -29,13 +29,14 @@ import numpy as np
 from attest import Unsupported
 
 from ._forms import drawn, may_be_empty
-from ._masks import BOTTOM_RIGHT, TOP_LEFT, added_to, narrowed, windowed
+from ._masks import BOTTOM_RIGHT, TOP_LEFT, added_to, lengths_as_keep, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, UNUSED, Operator, attribute, buffer, check, heads_inside, rolled, scale_attribute,
     session,
 )
 from ._onnx_documents import ATTENTION_BIAS, CUSTOM_SCALE
 from ._onnx_node import Node
+from ._onnx_scores import Rest
 from ._onnxruntime_quantised import quantised, steps
 from ._rotary import caches, turned_back
 
@@ -110,6 +111,7 @@ DOCUMENTS = {
     "form.qk_output": (
         _SCHEMA, "Output values of QK matrix multiplication before (1) or after (2) softmax normalization. Default value is 0 "
                  "(don't output)."),
+    "form.qk_output=read_2": (_SCHEMA, "Values of QK matrix multiplication, either before or after softmax normalization"),
     "form.scale": (_SCHEMA, CUSTOM_SCALE),
     "form.rotary": [_ROTARY, _TURNS],
     "form.rotary=interleaved": (_SCHEMA, "Rotate using interleaved pattern. Default value is 0 (False)."),
@@ -150,7 +152,7 @@ class GroupQueryAttention(Operator):
         # Past and present: where they are needed; of length 0 before a prompt; in one buffer; with all keys; of a window's size.
         "cache": ["needed", drawn("empty", "lk==lq"), "shared", "all", drawn("window", "window_left>=0 && window_left<=2*lk+6")],
         "present": ["asked", "none"],  # whether present_key and present_value are outputs; they are where there is a past
-        "qk_output": ["none", *(drawn(kind, "form.cache!=window") for kind in "12")],
+        "qk_output": ["none", *(drawn(kind, "form.cache!=window") for kind in ("1", "2", "read_2"))],  # read_2: the output is made of these weights
         "scale": ["as_called", "explicit"],
         # Whether the operator turns q and the new k: pairs of halves, neighbours as pairs, halves with position_ids of their own.
         "rotary": ["none", *(drawn(turned, "d%16==0") for turned in ("halves", "interleaved", "positions"))],
@@ -235,10 +237,15 @@ class GroupQueryAttention(Operator):
         if said["qk_output"] != "none":
             if said["cache"] == "window":
                 raise Unsupported("qk_output is not implemented with sliding_window_cache=1")
-            attributes["qk_output"] = int(said["qk_output"])
+            attributes["qk_output"] = int(said["qk_output"][-1])
             outputs += [""] * (3 - len(outputs)) + ["output_qk"]
+        rest = None
+        if said["qk_output"] == "read_2":
+            first = int(said["sink"] in ("key", "smooth"))
+            padding = np.where(lengths_as_keep(tokens.lengths, tokens.total), 0, -np.inf)
+            rest = Rest("output_qk", weights=True, mask=padding, keys=(first, first + tokens.total))
         return Node("GroupQueryAttention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
-                    shared=shared, ahead=tokens.ahead, kept=kept, **session(said, mask=("attention_bias",), kv=("key", "value")))
+                    shared=shared, ahead=tokens.ahead, kept=kept, rest=rest, **session(said, mask=("attention_bias",), kv=("key", "value")))
 
 
 class Tokens:

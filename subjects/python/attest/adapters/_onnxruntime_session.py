@@ -20,9 +20,9 @@ source = _onnxruntime_script.source
 
 
 def run(node):
-    """The first output of the node. Raises attest.Refused with ONNX Runtime's own reason."""
+    """The output of the node that is read. Raises attest.Refused with ONNX Runtime's own reason."""
     return _asked(node, lambda session, feed: _run_in_place(session, node, feed) if node.shared
-                  else session.run(node.outputs[:1], feed)[0])
+                  else session.run([node.fetched], feed)[0])
 
 
 def run_all(node):
@@ -48,7 +48,7 @@ def _run_in_place(session, node, feed):
     for name in filter(None, node.outputs):
         binding.bind_ortvalue_output(name, places[name]) if name in places else binding.bind_output(name)
     session.run_with_iobinding(binding)
-    return binding.get_outputs()[0].numpy()
+    return binding.get_outputs()[[name for name in node.outputs if name].index(node.fetched)].numpy()
 
 
 def _build(node):
