@@ -97,7 +97,10 @@ class Encoding(unittest.TestCase):
             ("mha", call(d=2049)),
             ("mha", call(v=np.full((1, 1, 3, 2), np.inf, "f"))),
             ("nested", call(softcap=1.0)),
-            ("nested", call(causal=True)),
+            ("nested", call(causal=True, form={"made": "strided"})),
+            ("nested", call(causal=True, form={"queries": "split"})),
+            ("mha", call(causal=True, hq=2, form={"input": "jagged"})),
+            ("mha", call(hq=3, form={"input": "strided"})),
             ("nested", call(hq=2, hkv=1)),
             ("nested", call(bias=np.zeros((2, 3), "f"))),
             ("nested", call(keep=np.ones((2, 3), bool), window_left=1)),
@@ -137,7 +140,7 @@ class MultiheadAttention(unittest.TestCase):
 
     def test_projections_are_exact(self):
         for fast in (False, True):
-            form = {"batch": "first", "projection_bias": "zeros", "last_key": "given"}
+            form = {"batch": "first", "projection_bias": "zeros", "last_key": "given", "input": "plain"}
             said = mha.Said((torch.zeros(1, dtype=torch.bfloat16),), 4 * 6 if fast else 6, 2, 3, {}, form, fast)
             for weight in mha.projections(said):
                 self.assertLessEqual(set(weight.unique().tolist()), {0.0, 1.0, 2.0})

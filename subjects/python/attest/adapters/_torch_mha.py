@@ -43,6 +43,11 @@ _ARGUMENTS = ("signature of torch.nn.MultiheadAttention.forward",
 _JOINED = (_LAYER, r"\text{Concat}(\text{head}_1,\dots,\text{head}_h)W^O")
 _BIAS = (_FORWARD, "For a float mask, the mask values will be added to the attention weight.")
 _BATCHES = (_FORWARD, "(L, E_q) for unbatched input, (L, N, E_q) when batch_first=False or (N, L, E_q) when batch_first=True")
+_NESTED = [
+    (_LAYER, "can be passed for query/key/value to represent padding more efficiently than using a padding mask."),
+    (_LAYER, "if a NestedTensor <https://pytorch.org/docs/stable/nested.html>_ is passed, neither key_padding_mask nor attn_mask is "
+             "passed"),
+    ("source of torch.nn.MultiheadAttention", "MultiheadAttention does not support NestedTensor outside of its fast path.")]
 REFUSED = {
     "a NaN that one column may have spreads over all of them in the output projection": _JOINED,
     "MultiheadAttention has no softcap": _ARGUMENTS,
@@ -53,6 +58,7 @@ REFUSED = {
     "a NaN or an infinity spreads over its row in the projections": _PROJECTED,
     "without a batch there is one sample": _BATCHES,
     "projections of more than {_MOST_WEIGHTS} numbers are not made": _PROJECTED,
+    "nested tensors are of the fast path, and take no mask": _NESTED,
     "on the slow path is_causal is a hint on attn_mask, which has to be there": (
         "source of torch.nn.functional.multi_head_attention_forward", "Need attn_mask if specifying the is_causal hint."),
 }
@@ -88,9 +94,12 @@ DOCUMENTS = {
     "form.last_key=bias_kv": (_LAYER, "If specified, adds bias to the key and value sequences at dim=0."),
     "form.last_key=zero_attn": (
         _LAYER, "If specified, adds a new batch of zeros to the key and value sequences at dim=1."),
+    "form.input": _NESTED[:2],
     "form.causal=hint": (_FORWARD, "is_causal provides a hint that attn_mask is the causal mask."),
     "form.causal=alone": (_FORWARD, "If specified, applies a causal mask as attention mask."),
 }
+# Self-attention without any mask.
+_UNMASKED = "!causal && keep==none && bias==none && lengths==none && window_left<0 && window_right<0 && lq==lk && b>0 && lq>0 && hq%2==0"
 # The keys of the problem that masks speak of, by the form last_key.
 _SPOKEN_OF = {"given": slice(None), "bias_kv": slice(-1), "zero_attn": slice(1, None)}
 
@@ -106,6 +115,8 @@ class MultiheadAttention(Subject):
         "projection_bias": ["zeros", "none"],
         "last_key": ["given", "bias_kv", drawn("zero_attn", "null_key && lk>1")],  # or by add_bias_kv, or add_zero_attn, where that can say it
         "causal": ["hint", drawn("alone", "causal && keep==none && bias==none && lengths==none", path="fast")],  # is_causal beside attn_mask, or in its place
+        "input": ["plain", *(drawn(layout, _UNMASKED, path="fast", batch="first", mask="padding", last_key="given")
+                             for layout in ("strided", "jagged"))],  # or a nested tensor of that layout
     }
 
     def describe(self):
@@ -115,7 +126,7 @@ class MultiheadAttention(Subject):
     def answer(self, call, _place):
         said = self.say(call)
         try:
-            y = ask(lambda: layer(said)(*said.inputs, **said.options))[0]
+            y = ask(lambda: said.run(layer(said)))
         except Refused as refusal:
             if "Need attn_mask if specifying the is_causal hint" not in str(refusal):
                 raise
@@ -144,6 +155,9 @@ class MultiheadAttention(Subject):
         if not said_by_the_layer(call, k, v, form["last_key"]):
             form = form | {"last_key": "given"}
         said = self.in_one(call, q, k, v, form) if form["path"] == "fast" and form["last_key"] == "given" else None
+        if form["input"] != "plain" and (said is None or 0 in said.inputs[0].shape or form["batch"] != "first"
+                                         or said.options.keys() & {"attn_mask", "key_padding_mask"}):
+            raise Unsupported("nested tensors are of the fast path, and take no mask")
         return said or self.in_three(call, q, k, v, form)
 
     def in_one(self, call, q, k, v, form):
@@ -192,8 +206,14 @@ class Said:
         self.inputs, self.options, self.bias_kv = inputs, options, bias_kv
         self.width, self.heads, self.d, self.fast = width, heads, d, fast
         self.batch, self.biased, self.zero_attn = form["batch"], form["projection_bias"] == "zeros", form["last_key"] == "zero_attn"
-        self.dtype = inputs[0].dtype
+        self.dtype, self.nested = inputs[0].dtype, None if form["input"] == "plain" else form["input"]
         self.finite = all(t.isfinite().all() for t in inputs)
+
+    def run(self, layer):
+        if self.nested is None:
+            return layer(*self.inputs, **self.options)[0]
+        x = torch.nested.as_nested_tensor(list(self.inputs[0]), layout=getattr(torch, self.nested))
+        return torch.stack(layer(x, x, x, **self.options)[0].unbind())
 
 
 def layer(said):

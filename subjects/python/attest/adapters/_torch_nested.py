@@ -4,6 +4,8 @@ Documents: https://docs.pytorch.org/docs/2.15/nested.html, the docstrings of tor
 scaled_dot_product_attention, on which _torch_sdpa.py says more. DOCUMENTS and REFUSED have the sentences relied on. How they are
 read:
 - key lengths, and a mask of keys alone, become samples with fewer keys;
+- is_causal starts at the top left of each sample, as without nested tensors. That the math backend does not take it in the jagged layout is told
+  to a log alone, and other backends may; the strided layout refuses it with the same words;
 - torch.nested.narrow gives a non-contiguous view, for which "Operation support ... is somewhat more limited, so if you run into
   support gaps, it's always possible to convert to a contiguous NJT using contiguous()": it lies over the problem's own padding.
 Nothing is said on samples without keys, precision, determinism, NaN: nothing is claimed.
@@ -16,8 +18,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from attest import Unsupported
 
 from . import _torch_script as script
-from ._torch_call import NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed, tensor
-from ._torch_sdpa import SCALE
+from ._forms import drawn
+from ._masks import starts_top_left, windowed
+from ._torch_call import NO_PROMISE, TYPES, Subject, ask, describe, lengths_as_keep, narrowed, tensor
+from ._torch_sdpa import CAUSAL, SCALE
 
 # (document, sentence), as tests/python/refusal_documents.py finds it.
 _SOURCE = "source of torch.nested._internal.sdpa"
@@ -28,7 +32,8 @@ REFUSED = {
         "scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, "
         "enable_gqa=False)"),
     _NO_MASK: (_SOURCE, "Masks are not yet supported!"),
-    "nested tensors take no causal mask": (_SOURCE, "Nested tensors for query / key are not supported when is_causal=True."),
+    "nested tensors of the strided layout take no causal mask": (
+        _SOURCE, "Nested tensors for query / key are not supported when is_causal=True."),
     "nested tensors have as many heads of keys as of queries": (
         "docstring of torch.nn.functional.scaled_dot_product_attention", "GQA does not support Nested tensors."),
 }
@@ -38,6 +43,7 @@ _INSTEAD = (
 DOCUMENTS = {
     "attention": (
         _PAGE, "The API for calling operations on a nested tensor is no different from that of a regular torch.Tensor"),
+    "causal": CAUSAL,
     "keep": _INSTEAD,
     "kv_lengths": _INSTEAD,
     "scale": SCALE,
@@ -60,13 +66,14 @@ DOCUMENTS = {
 class Nested(Subject):
     documents = DOCUMENTS
     forms = {
-        "made": ["list", "values", "narrow", "strided"],  # see nested()
-        "queries": ["whole", "split"],  # split: each sample as two, of one query and of the others, with the same keys
+        "made": ["list", "values", "narrow", drawn("strided", "!causal")],  # see nested()
+        "queries": ["whole", drawn("split", "!causal")],  # split: each sample as two, of one query and of the others, with the same keys
         "scale": ["as_called", "explicit"],
     }
 
     def describe(self):
-        return describe(self, {"causal": False, "window": False, "bias": False, "gqa": False}, NO_PROMISE)
+        return describe(self, {"align": ["top_left"], "window": False, "bias": False, "gqa": False,
+                               "drawn": "!causal || keep==none"}, NO_PROMISE)
 
     def answer(self, call, place):
         rows, made, options = self.say(call)
@@ -81,22 +88,25 @@ class Nested(Subject):
         """(rows, how their tensors are made, options): each row (sample, its queries from and to, its keys)."""
         if call.softcap > 0:
             raise Unsupported("scaled_dot_product_attention has no softcap")
-        if call.causal:
-            raise Unsupported("nested tensors take no causal mask")
         if call.k.shape[1] != call.q.shape[1]:
             raise Unsupported("nested tensors have as many heads of keys as of queries")
         said = self.said(call)
-        keep = keep_of(call, None if call.keep is None else narrowed(tensor(call.keep, "bool")))
+        if call.causal and said["made"] == "strided":
+            raise Unsupported("nested tensors of the strided layout take no causal mask")
         b, _, lq, _ = call.q.shape
-        if keep is None:
-            keep = torch.ones(1, 1, 1, call.k.shape[2], dtype=torch.bool)
-        if call.bias is not None or keep.shape[1] != 1 or keep.shape[2] != 1:
+        every = torch.ones(1, 1, 1, call.k.shape[2], dtype=torch.bool)
+        keep = every if call.keep is None else narrowed(tensor(call.keep, "bool"))
+        keep = keep if call.kv_lengths is None else keep & lengths_as_keep(call)
+        moved = call.causal and (call.keep is not None or said["queries"] == "split" or not starts_top_left(call))
+        if call.bias is not None or windowed(call) or moved or keep.shape[1] != 1 or keep.shape[2] != 1:
             raise Unsupported(_NO_MASK)
         split = said["queries"] == "split" and lq > 1
         rows = [(sample, queries, open_keys.nonzero()[:, 0].tolist())
                 for sample, open_keys in enumerate(keep.expand(b, 1, 1, call.k.shape[2])[:, 0, 0])
                 for queries in ([(0, 1), (1, lq)] if split else [(0, lq)])]
         options = {} if call.scale_is_default and said["scale"] == "as_called" else {"scale": call.scale}
+        if call.causal:
+            options["is_causal"] = True
         return rows, said["made"], options
 
     def script(self, call, beside=None):

@@ -33,7 +33,7 @@ def laid(array, dtype, strides, offset):
 """
 
 _CATCH = """\
-except (IndexError, RuntimeError, ValueError) as error:
+except (AssertionError, IndexError, RuntimeError, ValueError) as error:
     raise SystemExit(f"refused: {error}")
 """
 
@@ -103,7 +103,8 @@ def mha(said, call):
     if said.fast:
         body += (f"x = torch.cat([{inside('q')}, {inside('k')}, {inside('v')},\n"
                  f"               torch.zeros({b}, {lq}, {heads * d}, dtype={said.dtype})], 2){batched}\n"
-                 "inputs = x, x, x  # the same tensor: the fast path\n"
+                 + (f"x = torch.nested.as_nested_tensor(list(x), layout=torch.{said.nested})\n" if said.nested else "")
+                 + "inputs = x, x, x  # the same tensor: the fast path\n"
                  f"rows = (torch.arange({heads})[:, None] * {4 * d} + torch.arange({d})).ravel()\n"
                  f"features = torch.arange({heads * d})\n")
     else:
@@ -123,7 +124,8 @@ def mha(said, call):
         body += (f"    mha.bias_k.copy_({_literal(said.bias_kv[0])})\n"
                  f"    mha.bias_v.copy_({_literal(said.bias_kv[1])})\n")
     options = "".join(f", {name}={_argument(value, call)}" for name, value in said.options.items())
-    body += (f"    try:\n        got = mha(*inputs{options})[0]\n    "
+    got = f"torch.stack(mha(*inputs{options})[0].unbind())" if said.nested else f"mha(*inputs{options})[0]"
+    body += (f"    try:\n        got = {got}\n    "
              + _CATCH.replace("\n    raise", "\n        raise")
              + {"first": "", "second": "got = got.transpose(0, 1)\n", "none": "got = got[None]\n"}[said.batch]
              + f"got = got[:, :, :{heads * d}].reshape({b}, {lq}, {heads}, {d}).transpose(1, 2).double().numpy()\n")

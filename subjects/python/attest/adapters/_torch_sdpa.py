@@ -56,7 +56,7 @@ _EQUIVALENT = (_DOCSTRING, "attn_weight = query @ key.transpose(-2, -1) * scale_
 _SHAPE = (
     _DOCSTRING, "Attention mask; shape must be broadcastable to the shape of attention weights, which is (N,..., Hq, L, S).")
 _MASK = (_DOCSTRING, "A boolean mask where a value of True indicates that the element *should* take part in attention.")
-_CAUSAL = [
+CAUSAL = [
     (_DOCSTRING, "If set to true, the attention masking is a lower triangular matrix when the mask is a square matrix."),
     (_DOCSTRING, "The attention masking has the form of the upper left causal bias due to the alignment (see "
                  "torch.nn.attention.bias.CausalBias) when the mask is a non-square matrix."),
@@ -70,7 +70,7 @@ DOCUMENTS = {
     "keep": [_MASK, _SHAPE],
     "kv_lengths": _MASK,
     "window": _MASK,
-    "causal": _CAUSAL,
+    "causal": CAUSAL,
     "mask_added": _EQUIVALENT,
     "nan": [_EQUIVALENT, (_DOCSTRING, "return attn_weight @ value")],
     "scale": SCALE,
@@ -83,7 +83,7 @@ DOCUMENTS = {
     "form.mask": _SHAPE,
     "form.mask_type=bool": _MASK,
     "form.mask_type=float": _BIAS,
-    "form.causal=flag": _CAUSAL,
+    "form.causal=flag": CAUSAL,
     "form.scale": SCALE,
     "form.gqa": _GQA,
 }
