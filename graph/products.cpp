@@ -118,9 +118,9 @@ struct Product {
 Array product(Step& step, const Array& a, Factor b) {
   const Product product(step, a, std::move(b));
   Array out = step.make(a.type, product.shape, std::max(a.lanes, product.b.lanes()));
-  Array squares = step.make(a.type, product.shape, 1);
-  product.multiply(out, squares.floats.data());
-  step.sum(out, product.k, squares.floats,
+  std::vector<double> squares(step.has_errors() ? static_cast<std::size_t>(out.size()) : 0);
+  product.multiply(out, squares.empty() ? nullptr : squares.data());
+  step.sum(out, product.k, squares,
            [&product](Index lane, Index sum, std::span<double> to) { product.terms(lane, sum, to); });
   return out;
 }

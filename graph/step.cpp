@@ -162,7 +162,7 @@ void Step::sum(Array& sums, Index terms, std::span<const double> squares,
   const Place place = next_place();
   const Format accumulator = accumulator_of(format(sums));
   std::vector<double> deviation;
-  if (lanes_.size() > 1)
+  if (has_errors())
     deviation = deviations(sums.lane(0), squares, terms, accumulator,
                            [&](Index sum, std::span<double> to) { terms_of(0, sum, to); });
   for (std::size_t l = 0; l < lanes_.size(); ++l) {

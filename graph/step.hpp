@@ -67,6 +67,9 @@ class Step {
   // `axis` of a tensor of `rank` axes, counted from the front. Refuses what lies outside.
   [[nodiscard]] Index axis(Index axis, Index rank) const;
 
+  // Tells if there are runs whose sums have errors, beside the exact one.
+  [[nodiscard]] bool has_errors() const noexcept { return lanes_.size() > 1; }
+
   [[nodiscard]] Index most() const noexcept { return most_; }
   // Zeros. Refuses more than most().
   [[nodiscard]] Array make(Type type, std::vector<Index> shape, Index lanes) const;
@@ -89,8 +92,8 @@ class Step {
   // Values of an elementary function, see Arithmetic::function.
   void function(Array& x, double relative, double absolute = 0);
   void function(Array& x, double relative, double absolute, Format format);
-  // Sums that are exact so far, `squares` the sums of squares in lane 0, one for each; terms_of as in Sums, of one
-  // lane.
+  // Sums that are exact so far, `squares` the sums of squares in lane 0, one for each where has_errors(); terms_of as in
+  // Sums, of one lane.
   void sum(Array& sums, Index terms, std::span<const double> squares,
            const std::function<void(Index lane, Index sum, std::span<double> to)>& terms_of);
 

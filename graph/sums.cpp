@@ -1,7 +1,9 @@
 #include "graph/sums.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "core/rng.hpp"
 
@@ -20,20 +22,33 @@ std::vector<Index> sampled(Index sums, Index terms) {
   return chosen;
 }
 
-// sum_g c_g^2 / n over groups of terms that are equal as float32, 0 apart.
-double coherence(std::span<const double> terms, std::vector<float>& sorted) {
-  sorted.clear();
-  for (const double term : terms) sorted.push_back(static_cast<float>(term));
-  std::sort(sorted.begin(), sorted.end());
-  double squares = 0;
-  for (auto first = sorted.begin(); first != sorted.end();) {
-    const auto last = std::find_if(first, sorted.end(), [first](float term) { return term != *first; });
-    const auto count = static_cast<double>(last - first);
-    if (*first != 0) squares += count * count;
-    first = last;
+// Counts of equal numbers, in a table that is open to collisions.
+class Counts {
+ public:
+  explicit Counts(Index terms) : slots_(std::bit_ceil(2 * static_cast<std::size_t>(terms))) {}
+
+  // sum_g c_g^2 / n over groups of terms that are equal as float32, 0 apart.
+  double coherence(std::span<const double> terms) {
+    std::ranges::fill(slots_, Slot{});
+    double squares = 0;
+    for (const double term : terms) {
+      const auto number = static_cast<float>(term);
+      if (number == 0) continue;
+      std::size_t at = mix(std::bit_cast<std::uint32_t>(number)) & (slots_.size() - 1);
+      while (slots_[at].count > 0 && slots_[at].number != number) at = (at + 1) & (slots_.size() - 1);
+      slots_[at].number = number;
+      squares += 2 * slots_[at].count++ + 1;  // (c + 1)^2 - c^2
+    }
+    return squares / static_cast<double>(terms.size());
   }
-  return squares / static_cast<double>(terms.size());
-}
+
+ private:
+  struct Slot {
+    float number = 0;
+    std::uint32_t count = 0;
+  };
+  std::vector<Slot> slots_;
+};
 
 template <class T, class Iterator>
 double one_by_one(Iterator first, Iterator last) {
@@ -82,12 +97,12 @@ std::vector<double> deviations(std::span<const double> sums, std::span<const dou
   const auto n = static_cast<double>(terms);
   const auto samples = terms < 3 ? std::vector<Index>{} : sampled(static_cast<Index>(sums.size()), terms);
   std::vector<double> buffer(static_cast<std::size_t>(terms)), lost;
-  std::vector<float> sorted;
+  Counts counts(samples.empty() ? 0 : terms);
   double equal_terms = 1;
   for (const Index sample : samples) {
     terms_of(sample, buffer);
     make_finite(buffer);
-    equal_terms = std::max(equal_terms, coherence(buffer, sorted));
+    equal_terms = std::max(equal_terms, counts.coherence(buffer));
     lost.push_back(lost_one_by_one(buffer, accumulator));
   }
   const double unit = unit_roundoff(accumulator) / std::sqrt(3.0);

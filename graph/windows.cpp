@@ -169,9 +169,12 @@ class Convolution {
   // The sums with their errors, not yet stored.
   [[nodiscard]] Array sums(Step& step) const {
     Array out = exactly(step);
-    std::vector<double> squares(static_cast<std::size_t>(out.size()));
-    const auto of_bias = bias_ == nullptr ? std::vector<double>() : squared(bias_->lane(0));
-    add_up(squared(x_.lane(0)), squared(weights_.lane(0)), of_bias, squares);
+    std::vector<double> squares;
+    if (step.has_errors()) {
+      squares.resize(static_cast<std::size_t>(out.size()));
+      const auto of_bias = bias_ == nullptr ? std::vector<double>() : squared(bias_->lane(0));
+      add_up(squared(x_.lane(0)), squared(weights_.lane(0)), of_bias, squares);
+    }
     step.sum(out, products() + (bias_ == nullptr ? 0 : 1), squares,
              [this](Index lane, Index sum, std::span<double> to) { terms(lane, sum, to); });
     return out;
