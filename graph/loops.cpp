@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <vector>
 
 namespace attest::graph {
 
@@ -98,13 +99,6 @@ void multiply_matrices(const double* a, const Strip& b, double* out, Index m, In
     }
 }
 
-void multiply_matrices(const double* a, const double* b, double* out, Index m, Index k, Index n, double* squares) {
-  const Strip strip = [b, n](Index row, Index rows, Index column, Index columns, double* to) {
-    for (Index p = 0; p < rows; ++p) std::copy_n(b + (row + p) * n + column, columns, to + p * strip_columns);
-  };
-  multiply_matrices(a, strip, out, m, k, n, squares, m);
-}
-
 double sum_of(const double* x, Index count) noexcept {
   double sum = 0;
   for (Index i = 0; i < count; ++i) sum += x[i];
@@ -115,12 +109,6 @@ double sum_of_squares(const double* x, Index count) noexcept {
   double sum = 0;
   for (Index i = 0; i < count; ++i) sum += x[i] * x[i];
   return sum;
-}
-
-std::vector<double> squared(std::span<const double> x) {
-  std::vector<double> squares(x.size());
-  std::transform(x.begin(), x.end(), squares.begin(), [](double v) { return v * v; });
-  return squares;
 }
 
 }  // namespace attest::graph

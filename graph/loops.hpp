@@ -1,7 +1,5 @@
 #pragma once
 #include <functional>
-#include <span>
-#include <vector>
 
 #include "core/index.hpp"
 #include "graph/tiles.hpp"
@@ -26,14 +24,9 @@ using Strip = std::function<void(Index row, Index rows, Index column, Index colu
 // squares of the first rows of a and of b, each cut to 24 bits. Each element is added up in the order of k.
 void multiply_matrices(const double* a, const Strip& b, double* out, Index m, Index k, Index n,
                        double* squares = nullptr, Index square_rows = 0);
-// The same with squares of all rows, where there are any.
-void multiply_matrices(const double* a, const double* b, double* out, Index m, Index k, Index n,
-                       double* squares = nullptr);
 
 // The sum of `count` numbers in their order, and of their squares.
 double sum_of(const double* x, Index count) noexcept;
 double sum_of_squares(const double* x, Index count) noexcept;
-
-std::vector<double> squared(std::span<const double> x);
 
 }  // namespace attest::graph

@@ -46,7 +46,7 @@ struct Factor {
 
 // Matrices [..., m, k] and [..., k, n], their leading axes broadcast.
 struct Product {
-  Product(const Step& step, const Array& a, Factor right) : a(a), b(std::move(right)) {
+  Product(const Step& step, const Array& a, Factor right) : step(step), a(a), b(std::move(right)) {
     const auto rank_a = a.shape.size(), rank_b = b.shape.size();
     m = a.shape[rank_a - 2];
     k = a.shape[rank_a - 1];
@@ -61,6 +61,7 @@ struct Product {
     shape.push_back(n);
   }
 
+  const Step& step;
   const Array& a;
   Factor b;
   Index m = 0, k = 0, n = 0;
@@ -72,7 +73,8 @@ struct Product {
     if (b.shape.size() == 2 && b.lanes() == 1) {  // one matrix for all rows of all lanes
       const Index rows = static_cast<Index>(from_a.size()) * m;
       b.read(0, 0, [&](auto element) {
-        multiply_matrices(a.floats.data(), strip_of(element), out.floats.data(), a.lanes * rows, k, n, squares, rows);
+        multiply_matrices(a.floats.data(), strip_of(element, a.lanes * rows), out.floats.data(), a.lanes * rows, k, n,
+                          squares, rows);
       });
       return;
     }
@@ -80,8 +82,8 @@ struct Product {
       for (std::size_t i = 0; i < from_a.size(); ++i) {
         const Index to = static_cast<Index>(i) * m * n;
         b.read(l, from_b[i] * k * n, [&](auto element) {
-          multiply_matrices(a.lane(l).data() + from_a[i] * m * k, strip_of(element), out.lane(l).data() + to, m, k, n,
-                            squares == nullptr || l > 0 ? nullptr : squares + to, m);
+          multiply_matrices(a.lane(l).data() + from_a[i] * m * k, strip_of(element, m), out.lane(l).data() + to, m, k,
+                            n, squares == nullptr || l > 0 ? nullptr : squares + to, m);
         });
       }
   }
@@ -96,9 +98,11 @@ struct Product {
   }
 
  private:
+  // For so many rows of the left operand.
   template <class Element>
-  static Strip strip_of(Element element) {
-    return [element](Index row, Index rows, Index column, Index columns, double* to) {
+  Strip strip_of(Element element, Index left_rows) const {
+    return [this, element, left_rows](Index row, Index rows, Index column, Index columns, double* to) {
+      step.worked(left_rows * rows * columns);
       for (Index p = 0; p < rows; ++p, to += strip_columns)
         if (columns == strip_columns)  // a known length
           for (Index j = 0; j < strip_columns; ++j) to[j] = element(row + p, column + j);

@@ -123,7 +123,7 @@ class Run {
 
   // Evaluates a node; `folded`: in float arithmetic to nearest, alike in all lanes. Throws Stopped.
   void step(const Node& node, std::size_t number, bool folded) {
-    if (stop_ && stop_()) throw Stopped();
+    pause();
     std::vector<Operand> inputs;
     for (const int value : std::span(node.inputs).first(node.own_inputs())) {
       const Stored* const stored = value < 0 ? nullptr : values_[static_cast<std::size_t>(value)].stored;
@@ -139,6 +139,7 @@ class Run {
     step.evaluated = [this, folded](const Body& body, std::vector<Array> given) {
       return evaluated(body, std::move(given), folded);
     };
+    step.pause = [this] { pause(); };
     find_operator(node)->evaluate(step);
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       if (node.outputs[i] >= 0) hold(node.outputs[i], std::make_unique<Array>(std::move(step.outputs.at(i))));
@@ -183,6 +184,10 @@ class Run {
     std::unique_ptr<Array> own;
     const Stored* stored = nullptr;  // a constant, in place of a tensor
   };
+
+  void pause() const {
+    if (stop_ && stop_()) throw Stopped();
+  }
 
   std::vector<Array> evaluated(const Body& body, std::vector<Array> given, bool folded) {
     for (const auto& [value, array] : body.constants) put(value, array);

@@ -132,6 +132,7 @@ Array Step::part(void (*evaluate)(Step&), std::vector<const Array*> inputs,
   Step inner(node, number_, opset_, lanes_, precision_, most_, {inputs.begin(), inputs.end()});
   inner.place_ = ++parts_ << 16;  // noise of its own
   inner.parts_ = parts_;
+  inner.pause = pause;
   evaluate(inner);
   parts_ = inner.parts_;
   return std::move(inner.outputs.at(0));

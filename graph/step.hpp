@@ -36,6 +36,14 @@ class Step {
   std::vector<Array> outputs;
   // Evaluates a graph of the node on its inputs; set where there may be one.
   std::function<std::vector<Array>(const Body& body, std::vector<Array> inputs)> evaluated;
+  // Asks whether to go on, and throws Stopped if not; worked() calls it, where it is set.
+  std::function<void()> pause;
+  // Counts multiply-adds of a node, of which a large one has more than an evaluation may take on end.
+  void worked(Index multiply_adds) const {
+    if ((worked_ += multiply_adds) < between_pauses || !pause) return;
+    worked_ = 0;
+    pause();
+  }
 
   [[nodiscard]] Index opset() const noexcept { return opset_; }
   [[nodiscard]] std::size_t input_count() const noexcept { return inputs_.size(); }
@@ -109,6 +117,8 @@ class Step {
   Index most_;
   mutable std::vector<Operand> inputs_;
   mutable std::deque<Array> widened_;
+  static constexpr Index between_pauses = Index{1} << 28;  // tens of milliseconds
+  mutable Index worked_ = 0;
   Place place_ = 0;
   Place parts_ = 0;
 };

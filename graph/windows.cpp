@@ -157,24 +157,19 @@ class Convolution {
     channels_ = x.shape[1] / groups;
   }
 
-  // The sums, exact.
-  [[nodiscard]] Array exactly(const Step& step) const {
+  // The sums, exact, and those of their terms' squares in the first lane, where there is room for them.
+  [[nodiscard]] Array exactly(const Step& step, std::vector<double>* squares = nullptr) const {
     Array out = step.make(x_.type, windows_.shape({images_, groups_ * maps_}),
                           std::max({x_.lanes, weights_.lanes, bias_ == nullptr ? 1 : bias_->lanes}));
-    for (Index l = 0; l < out.lanes; ++l)
-      add_up(x_.lane(l), weights_.lane(l), bias_ == nullptr ? std::span<const double>() : bias_->lane(l), out.lane(l));
+    if (squares != nullptr) squares->resize(static_cast<std::size_t>(out.size()));
+    for (Index l = 0; l < out.lanes; ++l) add_up(step, l, out.lane(l), l > 0 ? nullptr : squares);
     return out;
   }
 
   // The sums with their errors, not yet stored.
   [[nodiscard]] Array sums(Step& step) const {
-    Array out = exactly(step);
     std::vector<double> squares;
-    if (step.has_errors()) {
-      squares.resize(static_cast<std::size_t>(out.size()));
-      const auto of_bias = bias_ == nullptr ? std::vector<double>() : squared(bias_->lane(0));
-      add_up(squared(x_.lane(0)), squared(weights_.lane(0)), of_bias, squares);
-    }
+    Array out = exactly(step, step.has_errors() ? &squares : nullptr);
     step.sum(out, products() + (bias_ == nullptr ? 0 : 1), squares,
              [this](Index lane, Index sum, std::span<double> to) { terms(lane, sum, to); });
     return out;
@@ -183,23 +178,33 @@ class Convolution {
  private:
   [[nodiscard]] Index products() const noexcept { return channels_ * windows_.taps; }  // those of each sum
 
-  void add_up(std::span<const double> x, std::span<const double> weights, std::span<const double> bias,
-              std::span<double> out) const {
-    std::vector<double> seen(static_cast<std::size_t>(products() * windows_.places));  // [channels, taps, places]
+  void add_up(const Step& step, Index lane, std::span<double> out, std::vector<double>* squares) const {
+    const double* const bias = bias_ == nullptr ? nullptr : bias_->lane(lane).data();
+    const Index sums = maps_ * windows_.places;
     for (Index part = 0; part < images_ * groups_; ++part) {
-      auto next = seen.begin();
-      for (Index c = 0; c < channels_; ++c) {
-        const double* const plane = x.data() + (part * channels_ + c) * windows_.plane;
-        for (const Index at : windows_.at) *next++ = at < 0 ? 0 : plane[at];
-      }
+      const double* const planes = x_.lane(lane).data() + part * channels_ * windows_.plane;
+      // What windows show, [channels, taps] by places.
+      const Strip seen = [&, planes](Index row, Index rows, Index column, Index columns, double* to) {
+        step.worked(maps_ * rows * columns);
+        for (Index term = row; term < row + rows; ++term, to += strip_columns) {
+          const double* const plane = planes + term / windows_.taps * windows_.plane;
+          const Index* const at = windows_.at.data() + term % windows_.taps * windows_.places + column;
+          for (Index j = 0; j < columns; ++j) to[j] = at[j] < 0 ? 0 : plane[at[j]];
+        }
+      };
       const Index group = part % groups_;
-      double* const to = out.data() + part * maps_ * windows_.places;
-      multiply_matrices(weights.data() + group * maps_ * products(), seen.data(), to, maps_, products(),
-                        windows_.places);
-      if (bias.empty()) continue;
-      for (Index m = 0; m < maps_; ++m)
-        for (Index p = 0; p < windows_.places; ++p)
-          to[m * windows_.places + p] += bias[static_cast<std::size_t>(group * maps_ + m)];
+      double* const to = out.data() + part * sums;
+      double* const of_squares = squares == nullptr ? nullptr : squares->data() + part * sums;
+      multiply_matrices(weights_.lane(lane).data() + group * maps_ * products(), seen, to, maps_, products(),
+                        windows_.places, of_squares, maps_);
+      const auto add = [this](double* all, Index map, double one) {
+        for (Index p = 0; p < windows_.places; ++p) all[map * windows_.places + p] += one;
+      };
+      for (Index map = 0; bias != nullptr && map < maps_; ++map) {
+        const double one = bias[group * maps_ + map];
+        add(to, map, one);
+        if (of_squares != nullptr) add(of_squares, map, one * one);
+      }
     }
   }
 

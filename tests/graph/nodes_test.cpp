@@ -250,5 +250,20 @@ TEST(Domains, AreWritten) {
   EXPECT_EQ(read_model(bytes, "m").nodes.front().domain, "com.microsoft");
 }
 
+// A large node asks on its way, too, whether to go on.
+TEST(Large, NodesStopWhereTheyAreTold) {
+  for (const File& file : {node("MatMul", {512, 1024}, {weights({1024, 1024})}, {}),
+                           node("Conv", {1, 64, 130, 130}, {weights({64, 64, 3, 3})}, {})}) {
+    const Program program(read_model(file.bytes(), "m"));
+    const auto reference = exact();
+    const Arithmetic* const lanes[] = {reference.get()};
+    std::vector<Index> shape;
+    for (const Dimension& axis : program.model().inputs[0].shape) shape.push_back(*axis.length);
+    int asked = 0;
+    EXPECT_THROW((void)program.run({{"x", weights(shape)}}, lanes, {}, [&asked] { return ++asked > 1; }), Stopped);
+    EXPECT_EQ(asked, 2);
+  }
+}
+
 }  // namespace
 }  // namespace attest::graph
