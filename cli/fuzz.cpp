@@ -16,7 +16,7 @@ namespace {
 std::vector<Option> shared_options() {
   std::vector<Option> options = campaign_options();
   for (const Option& option :
-       std::vector<Option>{{"property", "GLOB", "exactly the laws that match, all of them on every problem"},
+       std::vector<Option>{{"property", "GLOB,...", "exactly the laws that match, all of them on every problem"},
                            {"laws", "K|all", "further laws per problem besides the policy bound (2)"},
                            {"no-statistics", "", "only laws that prove what they find"},
                            {"continue-after-failure", "", "go on after the first failing case; fuzz does so anyway"}})

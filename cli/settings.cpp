@@ -19,28 +19,43 @@
 namespace attest::cli {
 namespace {
 
-// A scalar of attest.toml as the text that the command line would take.
-std::string scalar_text(const toml::node& node, std::string_view key) {
+// A scalar of a file as the text that the command line would take.
+std::string scalar_text(const toml::node& node, std::string_view key, std::string_view source) {
   if (const auto text = node.value_exact<std::string>()) return *text;
   if (const auto integer = node.value_exact<std::int64_t>()) return std::to_string(*integer);
   if (const auto flag = node.value_exact<bool>()) return *flag ? "true" : "false";
-  throw usage_error(fmt::format("attest.toml: {} must be a string, an integer or true/false", key));
+  throw usage_error(fmt::format("{}: {} must be a string, an integer or true/false", source, key));
 }
 
-constexpr std::string_view graph_table = "graph";
+toml::table parsed(std::string_view text, std::string_view source) {
+  try {
+    return toml::parse(text, source);
+  } catch (const toml::parse_error& error) {
+    throw usage_error(fmt::format("{}, line {}: {}", source, error.source().begin.line, error.description()));
+  }
+}
+
+// The text of a file of this folder, empty where there is none.
+std::string text_here(const char* path) {
+  constexpr std::uintmax_t largest_file = 1 << 20;
+  std::error_code error;  // set for a folder that cannot be searched: read_file says so
+  return std::filesystem::exists(path, error) || error ? engine::read_file(path, largest_file) : "";
+}
+
+constexpr std::string_view graph_table = "graph", profiles_table = "profiles";
 
 // [graph.size] batch = "1..8" and size.batch = "1..8" of [graph] are one thing in TOML.
-std::vector<std::pair<std::string, std::string>> graph_items(const toml::table& graph) {
+std::vector<std::pair<std::string, std::string>> graph_items(const toml::table& graph, std::string_view source) {
   std::vector<std::pair<std::string, std::string>> items;
   for (const auto& [kind, node] : graph) {
     const toml::table* const own = node.as_table();
     if (own == nullptr)
       throw usage_error(
-          fmt::format("attest.toml: {}.{} must be a table: keys of [{}] are size.AXIS, values.INPUT and role.INPUT",
+          fmt::format("{}: {}.{} must be a table: keys of [{}] are size.AXIS, values.INPUT and role.INPUT", source,
                       graph_table, kind.str(), graph_table));
     for (const auto& [name, value] : *own) {
       const std::string key = fmt::format("{}.{}", kind.str(), name.str());
-      items.emplace_back(key, scalar_text(value, fmt::format("{}.{}", graph_table, key)));
+      items.emplace_back(key, scalar_text(value, fmt::format("{}.{}", graph_table, key), source));
     }
   }
   return items;
@@ -119,49 +134,72 @@ void Settings::read_params(std::string_view params) {
   }
 }
 
-void Settings::read_toml(std::string_view verb, std::string_view text) {
-  toml::table file;
-  try {
-    file = toml::parse(text, std::string_view("attest.toml"));
-  } catch (const toml::parse_error& error) {
-    throw usage_error(fmt::format("attest.toml, line {}: {}", error.source().begin.line, error.description()));
-  }
-  const auto read = [&](const toml::table& table) {
-    for (const auto& [key, node] : table) take(key.str(), scalar_text(node, key.str()), "attest.toml");
+// A file of settings: its name in messages, where its tables are in it, and what it says.
+struct Settings::File {
+  std::string_view name, prefix;
+  toml::table table;
+};
+
+void Settings::read_profile(std::string_view profile, const std::vector<File>& files) {
+  bool found = false;
+  for (const File& file : files)
+    if (const toml::table* const own = file.table[profiles_table][profile].as_table()) {
+      found = true;
+      for (const auto& [key, node] : *own)
+        if (has(key.str()) || !all_verbs().keys.contains(key.str()))
+          take(key.str(), scalar_text(node, key.str(), file.name), std::string(file.name));
+    }
+  if (!found)
+    throw usage_error(
+        fmt::format("ATTEST_PROFILE={}: neither attest.toml has a table [profiles.{}] nor pyproject.toml "
+                    "[tool.attest.profiles.{}]",
+                    profile, profile, profile));
+}
+
+void Settings::read_toml(std::string_view verb, const File& file) {
+  const auto read = [&](std::string_view key, const toml::node& node) {
+    take(key, scalar_text(node, key, file.name), std::string(file.name));
   };
-  if (const toml::table* own = file[verb].as_table()) read(*own);
-  for (const auto& [name, node] : file) {
+  if (const toml::table* own = file.table[verb].as_table())
+    for (const auto& [key, node] : *own) read(key.str(), node);
+  for (const auto& [name, node] : file.table) {
     const std::string_view key = name.str();
     if (key == graph_table && node.is_table()) {
-      graph_ = graph_items(*node.as_table());
+      if (graph_.empty()) graph_ = graph_items(*node.as_table(), file.name);
     } else if (node.is_table()) {
       const std::vector<std::string>& verbs = all_verbs().names;
-      if (std::find(verbs.begin(), verbs.end(), key) == verbs.end())
-        throw usage_error(fmt::format("attest.toml: there is no table [{}]: tables are named after verbs ({}), or [{}]",
-                                      key, fmt::join(verbs, ", "), graph_table));
+      if (key != profiles_table && std::find(verbs.begin(), verbs.end(), key) == verbs.end())
+        throw usage_error(fmt::format(
+            "{}: there is no table [{}{}]: tables are named after verbs ({}), or [{}{}], or [{}{}.NAME]", file.name,
+            file.prefix, key, fmt::join(verbs, ", "), file.prefix, graph_table, file.prefix, profiles_table));
     } else if (has(key) || !all_verbs().keys.contains(key)) {
-      take(key, scalar_text(node, key), "attest.toml");  // the top level speaks to every verb that has the key
+      read(key, node);  // the top level speaks to every verb that has the key
     }
   }
 }
 
 void Settings::complete(std::string_view verb) {
-  constexpr std::uintmax_t largest_file = 1 << 20;
-  const char* params = std::getenv("ATTEST_PARAMS");
-  std::error_code error;  // set for a folder that cannot be searched: read_file says so
-  const bool file = std::filesystem::exists("attest.toml", error) || error;
-  complete(verb, params == nullptr ? "" : params, file ? engine::read_file("attest.toml", largest_file) : "");
+  const char* const params = std::getenv("ATTEST_PARAMS");
+  const char* const profile = std::getenv("ATTEST_PROFILE");
+  complete(verb, params == nullptr ? "" : params, text_here("attest.toml"), text_here("pyproject.toml"),
+           profile == nullptr ? "" : profile);
   // A subject can read the environment that this program was started with: the settings leave it.
   if (char* const text = std::getenv("ATTEST_PARAMS"); text != nullptr) std::memset(text, 0, std::strlen(text));
 }
 
-void Settings::complete(std::string_view verb, std::string_view params, std::string_view toml) {
+void Settings::complete(std::string_view verb, std::string_view params, std::string_view toml,
+                        std::string_view pyproject, std::string_view profile) {
   for (const auto& [key, given] : switches_)
     if (given) values_[key] = {"true", ""};
   for (const auto& [key, word] : words_)
     if (word.option->count() > 0) values_[key] = {word.text, ""};
   read_params(params);
-  read_toml(verb, toml);
+  std::vector<File> files{{"attest.toml", "", parsed(toml, "attest.toml")}};
+  toml::table project = parsed(pyproject, "pyproject.toml");
+  if (toml::table* const own = project["tool"]["attest"].as_table())
+    files.push_back({"pyproject.toml", "tool.attest.", std::move(*own)});
+  if (!profile.empty()) read_profile(profile, files);
+  for (const File& file : files) read_toml(verb, file);
 }
 
 std::string Settings::origin(std::string_view key) const {

@@ -22,8 +22,8 @@ struct Option {
   std::string_view letter{};  // "o" for -o
 };
 
-// The settings of a verb: command line over environment (ATTEST_PARAMS="k=v ...") over attest.toml, each key known to
-// the verb. Every getter throws Error(usage) with one sentence that names the key, where it came from and what is
+// The settings of a verb: command line over environment (ATTEST_PARAMS="k=v ...") over the profile that ATTEST_PROFILE
+// names over attest.toml over pyproject.toml, each key known to the verb. Every getter throws Error(usage) with one sentence that names the key, where it came from and what is
 // allowed.
 class Settings {
  public:
@@ -33,8 +33,10 @@ class Settings {
   // After parsing: fills what the command line left open. `verb` names the table of attest.toml that goes before its
   // top level.
   void complete(std::string_view verb);
-  // The same from the texts of ATTEST_PARAMS and attest.toml.
-  void complete(std::string_view verb, std::string_view params, std::string_view toml);
+  // The same from the texts of ATTEST_PARAMS, attest.toml and pyproject.toml, whose table [tool.attest] is like a file
+  // attest.toml, and the name of a profile: the table [profiles.NAME] of either.
+  void complete(std::string_view verb, std::string_view params, std::string_view toml, std::string_view pyproject = {},
+                std::string_view profile = {});
 
   [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
   [[nodiscard]] bool flag(std::string_view key) const;
@@ -53,11 +55,13 @@ class Settings {
   [[nodiscard]] bool has(std::string_view key) const;
   struct Value {
     std::string text;
-    std::string source;  // "", "ATTEST_PARAMS" or "attest.toml"
+    std::string source;  // "", "ATTEST_PARAMS", "attest.toml" or "pyproject.toml"
   };
   void take(std::string_view key, const std::string& value, const std::string& source);
   void read_params(std::string_view params);
-  void read_toml(std::string_view verb, std::string_view text);
+  struct File;
+  void read_profile(std::string_view profile, const std::vector<File>& files);
+  void read_toml(std::string_view verb, const File& file);
 
   std::vector<Option> options_;
   struct Word {

@@ -23,4 +23,14 @@ constexpr bool glob_matches(std::string_view pattern, std::string_view text) noe
   return p == pattern.size();
 }
 
+// Tells whether `text` matches one of `patterns`, which commas separate.
+constexpr bool any_glob_matches(std::string_view patterns, std::string_view text) noexcept {
+  while (true) {
+    const std::size_t comma = patterns.find(',');
+    if (glob_matches(patterns.substr(0, comma), text)) return true;
+    if (comma == std::string_view::npos) return false;
+    patterns.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace attest

@@ -162,7 +162,7 @@ void validate(const LawChoice& choice) {
   if (choice.property_glob.empty()) return;
   bool statistic = false;
   for (const Law& law : all_laws()) {
-    if (compares(law.name) || !glob_matches(choice.property_glob, law.name)) continue;
+    if (compares(law.name) || !any_glob_matches(choice.property_glob, law.name)) continue;
     if (choice.statistics || law.kind != properties::Kind::statistical) return;
     statistic = true;
   }
@@ -204,7 +204,7 @@ std::vector<std::size_t> choose_laws(const LawChoice& choice, const Problem& pro
   for (std::size_t law = 0; law < all.size(); ++law) {
     if (all[law].op != &op || compares(all[law].name) || (!choice.statistics && is_statistical(law))) continue;
     if (!choice.property_glob.empty()) {
-      if (glob_matches(choice.property_glob, all[law].name)) chosen.push_back(law);
+      if (any_glob_matches(choice.property_glob, all[law].name)) chosen.push_back(law);
     } else if (all[law].base_call() || !choice.further) {
       chosen.push_back(law);
     } else if (new_plan || all[law].keeps_plan()) {

@@ -4,6 +4,7 @@
 Usage: cli_test.py ATTEST [unittest option...]
 """
 import json
+import os
 import signal
 import subprocess
 import time
@@ -128,6 +129,39 @@ class Sources(Cli):
         self.assertEqual((summary()["seed"], summary()["cases"]), (5, 7))
         self.assertEqual(summary(params="seed=6")["seed"], 6)
         self.assertEqual(summary("--seed", 7, params="seed=6")["seed"], 7)
+
+    def test_profiles_and_pyproject(self):
+        toml, project = self.cwd / "attest.toml", self.cwd / "pyproject.toml"
+        summary = lambda *words, **how: json.loads(self.attest("check", "builtin:fused", "--json", "-", "--jobs", 1, *words, **how).stdout)
+        project.write_text("[project]\nname = \"mine\"\n[tool.attest]\nseed = 4\ncases = 5\n[tool.attest.profiles.ci]\nseed = 6\ncorpus = \"kept\"\n")
+        self.assertEqual((summary()["seed"], summary()["cases"]), (4, 5))
+        toml.write_text("seed = 7\n[profiles.dev]\ncases = 2\n")
+        self.assertEqual((summary()["seed"], summary()["cases"]), (7, 5))
+        os.environ["ATTEST_PROFILE"] = "ci"
+        self.addCleanup(os.environ.pop, "ATTEST_PROFILE", None)
+        self.assertEqual((summary()["seed"], summary()["cases"]), (6, 5))
+        self.assertEqual(summary(params="seed=8")["seed"], 8)
+        self.assertEqual(self.attest("list", "ops").returncode, 0, "a key of another verb is no error")
+        os.environ["ATTEST_PROFILE"] = "dev"
+        self.assertEqual((summary()["seed"], summary()["cases"]), (7, 2))
+        os.environ["ATTEST_PROFILE"] = "night"
+        self.refused("check", "builtin:fused", says=["ATTEST_PROFILE=night", "[profiles.night]", "[tool.attest.profiles.night]"])
+        os.environ["ATTEST_PROFILE"] = "dev"
+        toml.write_text("[profiles.dev]\nspeed = 5\n")
+        self.refused("check", "builtin:fused", says=["attest.toml", "'speed'"])
+        toml.unlink()
+        del os.environ["ATTEST_PROFILE"]
+        project.write_text("[tool.attest]\nspeed = 5\n")
+        self.refused("check", "builtin:fused", says=["pyproject.toml", "'speed'"])
+        project.write_text("[tool.attest.chek]\nseed = 5\n")
+        self.refused("check", "builtin:fused", says=["pyproject.toml", "[tool.attest.chek]"])
+        project.write_text("[tool\n")
+        self.refused("check", "builtin:fused", says=["pyproject.toml", "line 1"])
+
+    def test_several_patterns_of_laws(self):
+        report = json.loads(self.attest("check", "builtin:fused", "--cases", 3, "--property", "guards,policy-*", "--json", "-").stdout)
+        self.assertEqual(sorted(report["verdicts"]), ["guards", "policy-bound"])
+        self.refused("check", "builtin:fused", "--property", "no-such,nor-this", says=["no-such,nor-this"])
 
     def test_unknown_keys_are_errors(self):
         self.refused("check", "builtin:fused", params="sed=3", says=["ATTEST_PARAMS", "'sed'"])

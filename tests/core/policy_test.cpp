@@ -135,6 +135,8 @@ TEST(Glob, MatchesRunsAndSingleCharacters) {
   EXPECT_TRUE(glob_matches("*", ""));
   EXPECT_TRUE(glob_matches("s*x", "softmax"));
   EXPECT_TRUE(glob_matches("?k", "qk"));
+  EXPECT_TRUE(any_glob_matches("softmax,s*", "storage"));
+  EXPECT_FALSE(any_glob_matches("softmax,,x*", "storage"));
   EXPECT_TRUE(glob_matches("*a*b*", "xxaxxbxx"));
   EXPECT_FALSE(glob_matches("?k", "k"));
   EXPECT_FALSE(glob_matches("s*x", "softmaxy"));
