@@ -49,11 +49,26 @@ def dies(q, k, v, *, scale):
 def helper(q, extra):
     return q
 
-def make():
-    @attest.subject
+class Scaled:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def kernel(self, q, k, v, *, scale):
+        return attention(q, k, v, scale * self.factor)
+
+def make(factor, declare):
+    helper = lambda scale: scale * factor
+
+    @declare
     def inner(q, k, v, *, scale):
-        return attention(q, k, v, scale)
+        return attention(q, k, v, helper(scale)) if factor else inner(q, k, v)  # itself in its closure
     return inner
+
+def with_factor(q, k, v, factor, *, scale):
+    return attention(q, k, v, scale * factor)
+
+def by_keyword(q, k, v, *, scale, factor=2):
+    return attention(q, k, v, scale * factor)
 """
 
 
@@ -118,10 +133,62 @@ class Check(unittest.TestCase):
         with self.assertRaisesRegex(attest.Failure, "SIGABRT"):
             attest.check(self.loose.dies, cases=5)
 
-    def test_what_no_other_process_could_import_is_told(self):
-        for f in (self.loose.make(), lambda q, k, v: v, len):
-            with self.assertRaisesRegex(ValueError, "top level"):
-                attest.check(f)
+    def test_functions_without_a_name_at_the_top_level(self):
+        from functools import partial
+        module = self.loose
+        plain, declared = lambda f: f, attest.subject(dtypes=["float32"], contract={"policy": "f32"})
+        for made in (lambda factor: module.make(factor, plain), lambda factor: module.make(factor, declared),
+                     lambda factor: lambda q, k, v, *, scale: module.attention(q, k, v, scale * factor),
+                     lambda factor: partial(module.by_keyword, factor=factor), lambda factor: module.Scaled(factor).kernel):
+            report = attest.check(made(1), cases=20)
+            self.assertEqual((report["exit"], report["cases"]), (0, 20))
+            with self.assertRaises(attest.Failure) as caught:
+                attest.check(made(1.5), cases=60, property="policy-bound")
+            self.assertRegex(str(caught.exception), r"^policy-bound: out\[")
+        self.assertTrue(attest.check(module.make(1, declared), cases=5)["policy_declared"])
+
+    def test_what_a_closure_fails_is_asked_again_in_python(self):
+        wrong, corpus = self.loose.make(1.5, lambda f: f), self.folder / "of-closures"
+        with self.assertRaises(attest.Failure) as caught:
+            attest.check(wrong, cases=60, property="policy-bound")
+        again = caught.exception.report["findings"][0]["rerun"]
+        self.assertIn(f"rerun      {again}", str(caught.exception))
+        self.assertNotIn("function.pickle", str(caught.exception))
+        self.assertNotRegex(str(caught.exception), r"/attest-\w+/")
+        with self.assertRaises(attest.Failure):
+            eval(again, {"attest": attest, "make_inner": wrong})
+        for _ in range(2):  # found, and asked first
+            with self.assertRaises(attest.Failure) as caught:
+                attest.check(wrong, cases=60, property="policy-bound", corpus=corpus)
+        self.assertEqual(caught.exception.report["entries"], 1)
+        self.assertEqual(attest.check(self.loose.make(1, lambda f: f), cases=5, corpus=corpus)["exit"], 0)
+
+    def test_what_cannot_be_handed_to_another_process_is_told(self):
+        import threading
+        lock = threading.Lock()
+        def holds(q, k, v, *, scale):
+            with lock:
+                return v
+        with self.assertRaisesRegex(ValueError, "holds cannot be handed .*lock.* top level"):
+            attest.check(holds)
+        with self.assertRaisesRegex(attest.NotTested, "must take q, k, v first"):
+            attest.check(len, cases=5)
+
+    def test_a_profile_says_what_a_call_does_not(self):
+        home = os.getcwd()
+        self.addCleanup(os.chdir, home)
+        self.addCleanup(os.environ.pop, "ATTEST_PROFILE", None)
+        os.chdir(self.folder)
+        self.addCleanup((self.folder / "pyproject.toml").unlink)
+        (self.folder / "pyproject.toml").write_text('[project]\nname = "mine"\n[tool.attest]\nseed = 4\n[tool.attest.profiles.ci]\ncases = 7\nseed = 6\n')
+        asked = lambda **words: [attest.check("builtin:fused", **words)[key] for key in ("cases", "seed")]
+        self.assertEqual(asked(cases=3), [3, 4])
+        os.environ["ATTEST_PROFILE"] = "ci"
+        self.assertEqual(asked(), [7, 6])
+        self.assertEqual(asked(cases=3), [3, 6])
+        os.environ["ATTEST_PROFILE"] = "nightly"
+        with self.assertRaisesRegex(attest.NotTested, r"profiles\.nightly"):
+            attest.check("builtin:fused")
 
     def test_text_and_paths(self):
         self.assertEqual(attest.check("builtin:fused", cases=30, op="attention", policy="f16", laws=0)["policy"], "f16")

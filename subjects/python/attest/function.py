@@ -52,7 +52,11 @@ def subject(function: Any = None, *, op: str = "attention", name: str | None = N
         raise ValueError(f"there is no operation {op!r}: op is one of {', '.join(KINDS)}")
 
     def register(f: F) -> F:
-        REGISTRY.append(KINDS[op](f, name or f.__name__, version, dtypes, contract or {}, supports or {}, documents or {},
-                                  device, fork, {"plan_ms": plan_ms, "warm_up_ms": warm_up_ms}))
+        named = name or getattr(f, "__name__", "") or "kernel"
+        made = KINDS[op](f, named, version, dtypes, contract or {}, supports or {}, documents or {}, device, fork,
+                         {"plan_ms": plan_ms, "warm_up_ms": warm_up_ms})
+        made.options = {"op": op, "name": named, "version": version, "dtypes": dtypes, "contract": contract, "supports": supports,
+                        "documents": documents, "device": device, "fork": fork, "plan_ms": plan_ms, "warm_up_ms": warm_up_ms}
+        REGISTRY.append(made)
         return f
     return register if function is None else register(function)

@@ -62,7 +62,7 @@ def on_device(array):
 def source(subject, call, beside):
     """Lines that expect the call's arrays and numbers in scope by their names, bfloat16 ones as float32, and leave its output in
     `got`, and stages that the call asks for in `given` by their names. Empty if the function is no name of its module."""
-    function = subject.function.__name__
+    function = getattr(subject.function, "__name__", "")
     module = sys.modules.get(subject.function.__module__)
     file = getattr(module, "__file__", None)
     if file is None or not function.isidentifier() or not callable(getattr(module, function, None)):

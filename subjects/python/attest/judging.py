@@ -1,17 +1,18 @@
 """attest.judge(), bound(), explain() and replay(): the verbs of these names, asked of arrays and of stored problems."""
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 import numpy as np
 
-from .checking import target
+from .checking import named
 from .report import Failure, Report, asked
 
 # The arrays of a call, by operation, as the verbs name them: what goes in, and what comes out.
@@ -99,7 +100,8 @@ def explain(file: str | os.PathLike[str], subject: Callable[..., Any] | str | os
     make it pass (docs/explain.md). `subject` runs in place of the one that the file names. Returns the Report, report["fails"] says
     whether it fails still; raises NotTested where it could not be run."""
     __tracebackhide__ = True
-    return asked(["explain", os.fspath(file), *on(subject)], returned=(0, 1))
+    with on(subject) as words:
+        return asked(["explain", os.fspath(file), *words], returned=(0, 1))
 
 
 def replay(*paths: str | os.PathLike[str], subject: Callable[..., Any] | str | os.PathLike[str] | None = None,
@@ -108,11 +110,20 @@ def replay(*paths: str | os.PathLike[str], subject: Callable[..., Any] | str | o
     those of a kernel that has been mended. `subject` runs them in place of the one that each names. Returns the counts; raises
     Failure where one gave something else, NotTested where nothing could be run."""
     __tracebackhide__ = True
-    return asked(["replay", *map(os.fspath, paths), *on(subject), *(["--expect-pass"] if expect_pass else [])])
+    with on(subject) as words:
+        return asked(["replay", *map(os.fspath, paths), *words, *(["--expect-pass"] if expect_pass else [])])
 
 
-def on(subject: Callable[..., Any] | str | os.PathLike[str] | None) -> list[str]:
-    return ["--python", sys.executable, *([] if subject is None else ["--subject", target(subject)])]
+@contextlib.contextmanager
+def on(subject: Callable[..., Any] | str | os.PathLike[str] | None) -> Iterator[list[str]]:
+    """The words that say which subject runs, by which interpreter."""
+    __tracebackhide__ = True
+    python = ["--python", sys.executable]
+    if subject is None:
+        yield python
+        return
+    with named(subject) as name:
+        yield [*python, "--subject", name]
 
 
 def promised(folder: Path, policy: str | None, contract: Mapping[str, Any] | str | None) -> list[object]:
