@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pytest --attest: a test for each law of each subject, with and without pytest-xdist.
+"""pytest --attest: a test for each law of each subject, one campaign of one process, one red test for a defect; with and without pytest-xdist.
 
 Usage: test_pytest_plugin.py ATTEST [unittest option...]
 """
@@ -22,6 +22,8 @@ import attest
 import numpy as np
 
 print("a script may print")
+with open(__file__ + ".imports", "a") as log:
+    log.write(__name__ + " ")
 
 def attention(q, k, v, scale):
     s = (q @ k.swapaxes(-1, -2)) * np.float32(scale)
@@ -35,6 +37,15 @@ def right(q, k, v, *, scale):
 @attest.subject(dtypes=["float32"], contract={"policy": "f32"})
 def wrong(q, k, v, *, scale):
     return attention(q, k, v, 1)
+'''
+TWO_DEFECTS = KERNELS + '''
+@attest.subject(dtypes=["float32"], contract={"policy": "f32"}, supports={"align": ["top_left"]})
+def twice_wrong(q, k, v, *, scale, causal=False):
+    s = (q @ k.swapaxes(-1, -2)) * np.float32(scale if causal else 1)
+    if causal:  # off by one
+        s = np.where(np.tri(*s.shape[-2:], k=1, dtype=bool), s, -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p @ v / p.sum(-1, keepdims=True)
 '''
 LAWS = ("guards", "policy-bound", "window-mask")
 ATTEST = None
@@ -50,10 +61,17 @@ class Plugin(unittest.TestCase):
         for name, text in files.items():
             (self.folder / f"{name}.py").write_text(text)
 
-    def pytest(self, *words):
+    def imports(self, name="kernels"):
+        """How often processes have imported a script since the last time."""
+        log = self.folder / f"{name}.py.imports"
+        count = len(log.read_text().split()) if log.is_file() else 0
+        log.unlink(missing_ok=True)
+        return count
+
+    def pytest(self, *words, cache=("-p", "no:cacheprovider")):
         env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
         env |= {"ATTEST_PROGRAM": ATTEST, "PYTHONPATH": str(SOURCE / "subjects/python"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        done = subprocess.run([sys.executable, "-m", "pytest", "-p", "attest.pytest_plugin", "-p", "no:cacheprovider", "--basetemp",
+        done = subprocess.run([sys.executable, "-m", "pytest", "-p", "attest.pytest_plugin", *cache, "--basetemp",
                                self.folder / "temporary", "--junitxml", self.folder / "junit.xml", "-rA", *map(str, words), "."],
                               cwd=self.folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
         self.output = done.stdout
@@ -79,13 +97,77 @@ class Plugin(unittest.TestCase):
         self.assertEqual(self.results(), {
             f"kernels.{subject}::{law}": "failure" if (subject, law) == ("wrong", "policy-bound") else
             "skipped" if law == "window-mask" else "passed" for subject in ("right", "wrong") for law in LAWS})
-        self.assertIn("attest: seed 1, 20 problems for each law", self.output)
-        self.assertRegex(self.output, r"witness +out\[")
+        self.assertIn("attest: seed 1, 20 problems for each subject", self.output)
+        self.assertRegex(self.output, r"\n_+ policy-bound _+\npolicy-bound: out\[\d,\d,\d,\d\] is \S+, where a correct kernel gives \S+ to \S+")
+        self.assertRegex(self.output, r"FAILED kernels.py::wrong::policy-bound - policy-bound: out\[")
+        self.assertRegex(self.output, r"\n  rerun +attest check \S+kernels.py:wrong --property policy-bound --problem 'op=")
         self.assertIn("SKIPPED [2]", self.output)
-        self.assertIn("no property applied to any of the problems", self.output)
+        self.assertIn("it judged nothing: neither causal nor a window", self.output)
         self.assertNotIn("Traceback", self.output)
         properties = {p.get("name"): p.get("value") for p in ElementTree.parse(self.folder / "junit.xml").iter("property")}
         self.assertEqual(properties["attest seed"], "1")
+
+    def test_one_defect_is_one_failure_that_names_the_other_laws(self):
+        self.write(kernels=KERNELS)
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 60, "-k", "wrong"), 1, self.output)
+        failed = [name for name, outcome in self.results().items() if outcome == "failure"]
+        self.assertEqual(len(failed), 1, self.output)
+        law = failed[0].rpartition("::")[2]
+        seen = re.search(r"\n  seen by +(.*), too\n", self.output)[1].split(", ")
+        self.assertGreater(len(seen), 3)
+        self.assertIn(f"SKIPPED [{len(seen)}]", self.output)
+        self.assertIn(f"it saw a defect that {law} tells", self.output)
+        self.assertNotIn(law, seen)
+
+    def test_two_defects_are_two_failures(self):
+        self.write(kernels=TWO_DEFECTS)
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 100, "-k", "twice_wrong and policy-bound"), 1, self.output)
+        self.assertRegex(self.output, r"\n=+ 2 failed")
+        told = re.findall(r"^policy-bound: out\[.*\n  problem +(.*)$", self.output, re.MULTILINE)
+        self.assertEqual(["causal=1" in problem for problem in sorted(told, key=lambda problem: "causal=1" in problem)], [False, True], self.output)
+
+    def test_a_subject_is_imported_as_often_for_all_laws_as_for_one(self):
+        self.write(kernels=KERNELS)
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 5, "-k", "right and guards"), 0, self.output)
+        for_one = self.imports()
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 5, "-k", "right"), 0, self.output)
+        self.assertLessEqual(self.imports(), for_one)
+        self.assertLessEqual(for_one, 3)  # the listing, and the process of each job
+
+    def test_traceback_styles_and_options_of_pytest(self):
+        self.write(kernels=KERNELS, test_mine=KERNELS + "\ndef test_wrong():\n    attest.check(wrong, cases=20)\n")
+        line = KERNELS.count("\n", 0, KERNELS.index("@attest.subject", KERNELS.index("def right"))) + 1
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 20, "--tb=line", "-k", "kernels and wrong and policy-bound"), 1, self.output)
+        self.assertRegex(self.output, rf"\n\S*kernels.py:{line}: policy-bound: out\[.*\n-")
+        self.assertNotIn("looks like", self.output)
+        mine = KERNELS.count("\n") + 3  # attest.check() is no part of the traceback
+        self.assertEqual(self.pytest("--tb=short", "-k", "test_wrong"), 1, self.output)
+        self.assertNotIn("checking.py", self.output)
+        self.assertRegex(self.output, rf"test_mine.py:{mine}: in test_wrong\n    attest.check\(wrong, cases=20\)\nE +attest.Failure: \S+: out\[")
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 60, "-x", "-k", "kernels and wrong and not test_wrong"), 1, self.output)
+        self.assertEqual([outcome for outcome in self.results().values() if outcome == "failure"], ["failure"])
+        self.assertIn("stopping after 1 failures", self.output)
+
+    def test_last_failed(self):
+        self.write(kernels=KERNELS)
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 20, "-k", "policy-bound or guards", cache=()), 1, self.output)
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 20, "--lf", cache=()), 1, self.output)
+        self.assertEqual(self.results(), {"kernels.wrong::policy-bound": "failure"})
+
+    def test_laws_that_wait_for_a_promise_are_named_in_a_line(self):
+        promised = KERNELS.replace('contract={"policy": "f32"}', 'contract={"policy": "f32", "deterministic": "rerun"}')
+        for text, waits in ((KERNELS, True), (promised, False)):
+            self.write(kernels=text)
+            self.assertEqual(self.pytest("--attest", "--attest-cases", 5, "-k", "right and (guards or repeat or kept-state)"), 0, self.output)
+            self.assertEqual("kernels.py::right: the subject does not claim to be deterministic: kept-state, repeat\n" in self.output, waits, self.output)
+            self.assertEqual(self.results()["kernels.right::repeat"], "skipped" if waits else "passed")
+
+    def test_no_verdict_is_one_failure(self):
+        self.write(kernels="import attest\n@attest.subject(op='layer_norm')\ndef f(x, *, epsilon):\n    raise attest.Unsupported('not today')\n")
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 5), 1, self.output)
+        results = list(self.results().values())
+        self.assertEqual((results.count("failure"), set(results)), (1, {"failure", "skipped"}), self.output)
+        self.assertIn("not today", self.output)
 
     def test_one_test_alone_as_the_summary_names_it(self):
         self.write(kernels=KERNELS)
@@ -143,14 +225,12 @@ class Plugin(unittest.TestCase):
         self.assertEqual(self.pytest("-p", "xdist", "-n", 2, "--attest", "--attest-cases", 100, "--attest-seed", "random",
                                      "--attest-property", "[gphb]*"), 1, self.output)
         results = self.results()
-        self.assertEqual(results["kernels.wrong::policy-bound"], "failure")
+        self.assertEqual(list(results.values()).count("failure"), 1, self.output)
         self.assertEqual(results["kernels.right::policy-bound"], "passed")
         self.assertNotIn("error", results.values())
         self.assertEqual({name for name, outcome in results.items() if outcome == "failure" and ".right::" in name}, set())
-        folders = list((self.folder / "temporary").glob("popen-gw*/attest-*[0-9]/campaign.json"))
-        self.assertEqual(len(folders), len(results))
-        self.assertEqual(len({folder.parents[1].name for folder in folders}), 2)
-        self.assertEqual(len({json.loads(folder.read_text())["seed"] for folder in folders}), 1)
+        self.assertEqual(len(list((self.folder / "temporary").glob("attest-*.json"))), 2)  # a campaign of each subject
+        self.assertLessEqual(self.imports(), 3 * 1 + 2)  # each process of pytest lists, one of them asks a subject
 
 
 if __name__ == "__main__":

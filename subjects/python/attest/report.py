@@ -31,11 +31,16 @@ class Failure(AssertionError):
 
 class NotTested(RuntimeError):
     """No verdict: `status` is the program's (docs/cli.md), 2 for a wrong argument, 3 where attest itself failed, 4
-    where the subject could not be started, 5 where nothing was judged, or too little; the text says why."""
+    where the subject could not be started, 5 where nothing was judged, or too little; the text says why. `report` is what there is
+    of one."""
 
-    def __init__(self, text: str, status: int) -> None:
+    def __init__(self, text: str, status: int, report: dict[str, Any] | None = None) -> None:
         super().__init__(text)
-        self.status = status
+        self.status, self.report = status, report or {}
+
+
+for named in (Report, Failure, NotTested):
+    named.__module__ = "attest"  # where users find them
 
 
 def asked(words: Sequence[object], returned: Collection[int] = (0,)) -> Report:
@@ -53,7 +58,7 @@ def asked(words: Sequence[object], returned: Collection[int] = (0,)) -> Report:
         raise Failure("\n".join(filter(None, (headline(report), report.text))), report)
     if done.status < 0:
         raise NotTested(f"the program attest was ended by signal {-done.status}", 3)
-    raise NotTested(reason(done.err) or f"the program attest ended with {done.status}", done.status)
+    raise NotTested(reason(done.err) or f"the program attest ended with {done.status}", done.status, report)
 
 
 def reason(err: str) -> str:
@@ -72,12 +77,37 @@ def headline(report: dict[str, Any]) -> str:
     return defect_line(report, defects[0]) + more
 
 
-def defect_line(report: dict[str, Any], defect: dict[str, Any]) -> str:
-    """One defect in one line, its law first."""
-    found = next((finding for finding in report.get("findings", []) if finding["rerun"] == defect.get("rerun")), defect)
+def finding_of(report: dict[str, Any], defect: dict[str, Any], law: str = "") -> dict[str, Any]:
+    """The finding of a defect that `law` told, else its smallest; the defect itself where a report has no findings."""
+    own = [finding for finding in report.get("findings", []) if finding["bucket"] in defect.get("buckets", [])]
+    return next((finding for finding in own if finding["property"] == law),
+                next((finding for finding in own if finding["rerun"] == defect["rerun"]), defect))
+
+
+def defect_line(report: dict[str, Any], defect: dict[str, Any], law: str = "") -> str:
+    """One defect in one line, the law that tells it first."""
+    found = finding_of(report, defect, law)
     witness = found.get("witness") or defect.get("explanation", {}).get("witness")
     condition = defect.get("explained", {}).get("predicate", "")
-    return f"{defect.get('property', 'a stored problem')}: {in_words(witness, found.get('reason', ''))}" + (f"; where {condition}" if condition else "")
+    return (f"{found.get('property', 'a stored problem')}: {in_words(witness, found.get('reason', ''))}"
+            + (f"; where {condition}" if condition else ""))
+
+
+def defect_text(report: dict[str, Any], defect: dict[str, Any], laws: Sequence[str]) -> str:
+    """One defect, as the first of `laws` tells it: its line, and what there is to know of it. `laws` are those that saw it."""
+    found = finding_of(report, defect, laws[0])
+    lines = [defect_line(report, defect, laws[0]), f"  problem     {found['problem']}"]
+    if explained := defect.get("explained"):
+        lines.append("  where       {predicate}: {property} fails {failing} of {asked}, elsewhere {failing_elsewhere} of {elsewhere}".format(**explained))
+    explanation = defect.get("explanation", {})
+    lines += [f"  looks like  {alike['name']}: {alike['doc']}" for alike in explanation.get("hypotheses", [])[:1]]
+    lines += [f"  fits        {fit['words']}" for fit in explanation.get("fits", [])[:1]]
+    if laws[1:]:
+        lines.append(f"  seen by     {', '.join(laws[1:])}, too")
+    if "failures" in defect:
+        lines.append(f"  failed on   {defect['failures']} of {report['cases']} problems")
+    lines.append(f"  rerun       {found['rerun']}" if "rerun" in found else f"  stored in   {found.get('file')}")
+    return "\n".join(lines)
 
 
 def in_words(witness: dict[str, Any] | None, reason: str = "") -> str:
