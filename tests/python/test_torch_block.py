@@ -20,7 +20,7 @@ import torch
 from attest import Unsupported
 from attest.adapters import _torch_block as torch_block
 from attest.adapters.torch import SUBJECTS
-from block_calls import Blocks, block, block_reference, values
+from block_calls import Blocks, block, block_reference, script_answer, values
 
 NAMES = [name for name in SUBJECTS if name.startswith("block")]
 FAST = ("block-fast", "block-fast-weights", "block-nested", "block-causal-alone")
@@ -32,6 +32,39 @@ class Agreement(Blocks, unittest.TestCase):
 
     def tearDown(self):
         torch.backends.mha.set_fastpath_enabled(True)
+
+
+class Encoder(unittest.TestCase):
+    """The block of a TransformerEncoderLayer, told apart from its norms, its residual connections and the feed-forward part."""
+
+    CALLS = (dict(), dict(biases=False), dict(causal=True), dict(b=3, l=7, keep=np.array([[1, 0, 1, 1, 0, 1, 1]], bool)),
+             dict(kv_lengths=np.array([1, 3], np.int32)), dict(keep=np.array([[1, 0, 1], [1, 1, 0], [0, 0, 1]], bool)))
+
+    def far(self, name, c):
+        SUBJECTS[name]().mha(c)
+        want, _ = block_reference(c)
+        return not np.allclose(values(c.out, c.dtype), want, rtol=0, atol={"f32": 1e-6, "bf16": 0.03, "f64": 1e-14}[c.dtype])
+
+    def test_it_agrees_on_the_fast_path(self):
+        for options in self.CALLS:
+            for dtype in ("f32", "f64", "bf16"):
+                c = block(e=2, dtype=dtype, **options)
+                with unittest.mock.patch.object(torch, "_transformer_encoder_layer_fwd",
+                                                wraps=torch._transformer_encoder_layer_fwd) as called:
+                    self.assertFalse(self.far("encoder-block", c), (options, dtype))
+                self.assertTrue(called.called)
+                np.testing.assert_array_equal(script_answer(SUBJECTS["encoder-block"]().script(c), c), values(c.out, c.dtype))
+
+    def test_what_is_known_is_far(self):
+        bias = np.array([[0, -1, 2]] * 3, np.float32)
+        self.assertTrue(self.far("encoder-block", block(e=2, bias=bias)))  # torch-encoder-1
+        self.assertTrue(self.far("encoder-block-causal-alone", block(e=2, causal=True)))  # torch-encoder-2
+        self.assertFalse(self.far("encoder-block-causal-alone", block(e=2)))
+
+    def test_what_other_parts_of_the_layer_change_is_not_asked(self):
+        for c in (block(e=2, x=np.full((2, 3, 2), 2**20, "f")), block(e=6, heads=2), block(e=2, w_out=np.full((2, 2), 2.0**-40, "f"), biases=False)):
+            with self.assertRaises(Unsupported):
+                SUBJECTS["encoder-block"]().mha(c)
 
 
 class Ways(unittest.TestCase):

@@ -11,8 +11,7 @@ https://docs.pytorch.org/docs/2.15/generated/torch.nn.TransformerEncoderLayer.ht
   asked, nor values that might underflow or overflow once they are scaled. That leaves float32 and float64.
 The promises for the norms are those of _torch_layer_norm for LayerNorm; of a root's error, squares that underflow once they are
 scaled take a hundredth of an ulp, since they move v + epsilon by less than 2^-29 of it.
-The block itself is torch._native_multi_head_attention, which torch:block-fast asks: the tokens that it gets here are results of norm1,
-and no call of attest's has such tokens.
+The block itself is asked by _torch_encoder_block.
 """
 
 import numpy as np

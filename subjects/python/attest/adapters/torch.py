@@ -8,6 +8,7 @@ from functools import partial
 
 from ._torch_block import Block
 from ._torch_encoder import EncoderNorm
+from ._torch_encoder_block import EncoderBlock
 from ._torch_explicit import Explicit, ExplicitCompiled
 from ._torch_flex import Flex, FlexCompiled, FlexTraced
 from ._torch_layer_norm import LayerNorm, RmsNorm
@@ -42,6 +43,8 @@ _VARIANTS = {
     "block-separate": (Block, {"projection": "separate"}),
     "block-bias-kv": (Block, {"last_key": "bias_kv"}),
     "block-causal-alone": (Block, {"path": "fast", "causal": "alone"}),
+    "encoder-block": (EncoderBlock, {}),
+    "encoder-block-causal-alone": (EncoderBlock, {"causal": "alone"}),
     "layer_norm": (LayerNorm, {}),
     "layer_norm-axes": (LayerNorm, {"axes": 2}),
     "rms_norm": (RmsNorm, {}),
