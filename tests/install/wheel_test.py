@@ -56,7 +56,7 @@ class Wheel(unittest.TestCase):
         self.assertEqual(set(failed), WRONG, done.stdout[-4000:])
         self.assertTrue({"plain"} <= set(passed))
         for laws in failed.values():
-            self.assertTrue(laws & {"policy-bound", "norm-bound", "stage-bound"} or len(laws) > 2, laws)
+            self.assertLessEqual(len(laws), 2, laws)  # a test for a defect, not for a law
 
     def test_a_script_of_ones_own(self):
         (self.folder / "test_mine.py").write_text(

@@ -211,6 +211,47 @@ class Plugin(unittest.TestCase):
         for words in (("--attest-seed", "-1"), ("--attest-seed", str(2**64)), ("--attest-cases", "0")):
             self.assertEqual(self.pytest("--attest", *words), 4, self.output)
 
+    def test_profiles(self):
+        self.write(kernels=KERNELS, test_mine="import attest, kernels\n\ndef test_mine():\n    print(attest.check(kernels.right)['cases'], 'of ci')\n")
+        (self.folder / "pyproject.toml").write_text("[tool.attest.profiles.ci]\ncases = 6\nseed = 9\n")
+        self.assertEqual(self.pytest("--attest", "--attest-profile", "ci", "-k", "(right and guards) or test_mine"), 0, self.output)
+        self.assertIn("attest: profile ci\n", self.output)
+        self.assertIn("6 of ci", self.output)
+        properties = {p.get("name"): p.get("value") for p in ElementTree.parse(self.folder / "junit.xml").iter("property")}
+        self.assertEqual(properties["attest seed"], "9")
+        self.assertEqual(self.pytest("--attest", "--attest-profile", "night", "-k", "right and guards"), 2, self.output)
+        self.assertNotIn("Traceback", self.output)
+        self.assertNotIn("pytest_plugin.py", self.output)
+        self.assertIn("tool.attest.profiles.night", self.output)
+
+    def test_fixtures_and_parametrised_kernels(self):
+        self.write(kernels=KERNELS, test_mine="""
+import functools
+import attest, kernels, pytest
+
+@pytest.fixture
+def kernel():
+    weights = {"factor": 1}
+    def inner(q, k, v, *, scale):
+        assert q.ndim == 4, "rewritten by pytest"
+        return kernels.attention(q, k, v, scale * weights["factor"])
+    return inner
+
+def test_fixture(kernel):
+    attest.check(kernel, cases=20)
+
+def scaled(q, k, v, *, scale, factor=1):
+    return kernels.attention(q, k, v, scale * factor)
+
+@pytest.mark.parametrize("factor", [1, 1.5])
+def test_parametrised(factor):
+    attest.check(functools.partial(scaled, factor=factor), cases=60)
+""")
+        self.assertEqual(self.pytest(), 1, self.output)
+        self.assertEqual(self.results(), {"test_mine::test_fixture": "passed", "test_mine::test_parametrised[1]": "passed",
+                                          "test_mine::test_parametrised[1.5]": "failure"})
+        self.assertRegex(self.output, r"E +rerun +attest.check\(scaled, property=")
+
     def test_reproducers_are_kept_where_it_is_asked(self):
         self.write(kernels=KERNELS)
         self.assertEqual(self.pytest("--attest", "--attest-cases", 20, "--attest-corpus", self.folder / "kept", "-k", "wrong and policy-bound",

@@ -144,7 +144,10 @@ def laws(config: pytest.Config, op: str) -> list[str]:
 
     known = config.stash.setdefault(LAWS, {})
     if op not in known:
-        known[op] = [law["name"] for law in program.listed("properties", "--op", op)]
+        try:
+            known[op] = [law["name"] for law in program.listed("properties", "--op", op)]
+        except (RuntimeError, FileNotFoundError) as error:
+            raise pytest.Collector.CollectError(str(error)) from None
     return [law for law in known[op] if fnmatchcase(law, config.getoption("attest_property"))]
 
 
@@ -173,6 +176,8 @@ class Campaign:
         # Laws that were judged have their verdicts, however few they are.
         self.error = "" if any(judged(counts) for counts in verdicts.values()) else found.get("error", "")
         self.status: int = found.get("status", 0)
+        # Each failing problem is one of a finding: then what a law saw on others than the first of it is told, too.
+        self.all_told = sum(finding["failures"] for finding in self.report.get("findings", [])) >= self.report.get("failing_cases", 0)
         self.tells: dict[str, list[dict[str, Any]]] = {}  # law -> the defects that it tells
         self.seen: dict[str, str] = {}  # law -> the law that tells a defect which it saw, too
         for defect in self.report.get("defects") or self.report.get("failed", []):
@@ -252,6 +257,8 @@ class Law(pytest.Item):
         counts = campaign.report.get("verdicts", {}).get(self.law, {"skip": {}, "vacuous": {}})
         failed = judged(counts) - counts.get("pass", 0) - counts.get("warn", 0)
         teller = campaign.seen.get(self.law)
+        if failed and teller is None and campaign.all_told:
+            teller = " or ".join(campaign.tells)
         if failed and teller is None:
             raise Failure(f"{self.law}: it failed on {failed} of {judged(counts)} problems, which were not looked into", campaign.report)
         if failed and teller:
