@@ -43,6 +43,8 @@ class Torch(Campaigns):
         for name in ("block", "block-fast", "block-nested", "block-weights", "block-separate"):
             with self.subTest(name):
                 self.ends(0, name, "weights!=selection", cases=150)
+        self.ends(0, "encoder-block", "bias==none", cases=150)
+        self.ends(1, "encoder-block", "bias==normal || bias==shared", "--shrink-budget", "10", cases=40)  # torch-encoder-1
         self.ends(0, "block-bias-kv", "weights!=selection && b==1 && bias==none && !causal", cases=150)
         self.ends(1, "block-bias-kv", "weights!=selection", "--shrink-budget", "10", cases=150)  # torch-mha-3
 

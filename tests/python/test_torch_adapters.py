@@ -254,8 +254,8 @@ class Declarations(unittest.TestCase):
             subject = make()
             self.assertEqual(subject.name, f"torch:{name}")
             self.assertIn(torch.__version__, subject.version)
-            types = (["f32", "bf16", "f16"] if name == "flex-compiled" else ["f32", "f64"] if name.startswith("encoder")
-                     else ["f32", "f64", "bf16", "f16"])
+            types = (["f32", "bf16", "f16"] if name == "flex-compiled" else ["f32", "f64"] if name.startswith("encoder-norm")
+                     else ["f32", "bf16", "f64"] if name.startswith("encoder-block") else ["f32", "f64", "bf16", "f16"])
             self.assertEqual(subject.describe()["dtypes"], types)
             op = "layer_norm" if name in NORMS else "mha" if name in BLOCKS else "attention"
             self.assertEqual(subject.describe()["ops"], [op])
