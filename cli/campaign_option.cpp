@@ -68,11 +68,7 @@ void read_domain(const Settings& settings, engine::CampaignOptions& options) {
   } else if (const ops::Op* op = ops::find_op(builtin_op(options.subject))) {
     read_in_words_of(*op, settings, options);
   }
-  if (const auto known = settings.text("known")) {
-    options.known = engine::known_buckets(*known);
-    options.known_defects = engine::known_defects(*known);
-    options.known_entries = engine::known_entries(*known);
-  }
+  if (const auto known = settings.text("known")) options.known = engine::known_entries(*known);
 }
 
 // The seed that the rest of an open file says. Closes it, but for stdin, stdout and stderr. Throws Error(usage).

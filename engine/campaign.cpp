@@ -92,7 +92,7 @@ class Campaign {
             shrinking_jobs(options), options.subject_b.has_value(), settled_, options.clock) {
     for (int i = 0; i < options.jobs; ++i)
       stations_.emplace_back(timed_, timed_peer(), options.subject_b.has_value(), settled_);
-    for (const KnownDefect& known : options.known_defects)
+    for (const KnownDefect& known : known_defects_)
       if (&known.entry.problem.op() == &op_) avoidance_.rules.push_back(known.rule);
     limits_ = {supports_, domain_->dtypes(), [this](const Problem& problem) { return admissible(problem); }};
     summary_ = begun(options, info_, options.subject_b ? peer->info() : info_);
@@ -110,7 +110,7 @@ class Campaign {
                                                  summary_, triage_, avoidance_);
     if (!options_.corpus.empty()) require_writable(options_.corpus);
     summary_.earlier_cases = summary_.cases;
-    for (Finding& finding : summary_.findings) finding.known = is_known(options_.known, finding.entry.bucket);
+    for (Finding& finding : summary_.findings) finding.known = is_known(known_buckets_, finding.entry.bucket);
     start_ = options_.clock();
     if (options_.seconds) last_call_ = *options_.seconds + finishing_seconds;
     seconds_before_ = summary_.seconds;
@@ -421,14 +421,14 @@ class Campaign {
     Inquiry inquiry(stations_[0], op_, *closing_);
     summary_.defects =
         cluster(summary_.findings, asks ? inquiry.evidences(table_, buckets) : Evidences{table_, buckets});
-    const auto reproduced = [&](const Problem& at, const std::string& property) {
-      return inquiry.reproduced(at, property, options_, limits_);
-    };
-    const auto calls_of = [&](const Entry& at) { return inquiry.calls_of(at); };
+    KnownQuestions questions;
     if (asks)
-      Known(options_.known_entries, supports_, reproduced, calls_of).mark(summary_);
-    else
-      Known(options_.known_entries, supports_).mark(summary_);
+      questions = {[&](const Entry& entry) { return inquiry.still_shows(entry); },
+                   [&](const Problem& at, const std::string& property) {
+                     return inquiry.reproduced(at, property, options_, limits_);
+                   },
+                   [&](const Entry& at) { return inquiry.calls_of(at); }};
+    Known(options_.known, supports_, std::move(questions)).mark(summary_);
     for (const Defect& defect : summary_.defects) note_predicate(defect);
     for (Defect& defect : summary_.defects)
       if (!defect.known && asks) in_time([&] { defect.effective = effective_precision(timed_, summary_, defect); });
@@ -687,7 +687,7 @@ class Campaign {
     return std::ranges::any_of(summary_.findings, [](const Finding& finding) { return !finding.known; });
   }
   void count_known(const AvoidRule& rule) {
-    for (const KnownDefect& known : options_.known_defects) {
+    for (const KnownDefect& known : known_defects_) {
       if (known.rule.key != rule.key || known.rule.predicate != rule.predicate) continue;
       Finding* finding = summary_.finding_of(known.entry.bucket);
       if (!finding) {
@@ -792,7 +792,7 @@ class Campaign {
     for (const LawVerdict& law : result.task.outcome.laws)
       if (&law != result.task.outcome.finding() && is_finding(law.verdict.kind))
         finding.also.emplace_back(all_laws()[law.law].name);
-    finding.known = is_known(options_.known, finding.entry.bucket);
+    finding.known = is_known(known_buckets_, finding.entry.bucket);
     if (whole) replace_as_seen(finding);
     if (folder_ && whole) kept([&] { folder_->shrunk(result.task, finding.entry.bucket); });
     found(std::move(finding));
@@ -898,6 +898,8 @@ class Campaign {
   CaseTable table_;
   std::size_t saved_rows_ = 0;  // rows of the table that the folder holds
   Avoidance avoidance_;
+  const std::vector<KnownDefect> known_defects_ = known_defects(options_.known);
+  const std::set<std::string> known_buckets_ = buckets_of(options_.known);
   std::uint64_t boundary_ = 0;  // the case at which rules may change next
   double owed_ = 0;             // seconds that the only job has shrunk longer than it drew
   std::unique_ptr<CampaignFolder> folder_;

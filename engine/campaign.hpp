@@ -43,10 +43,7 @@ struct CampaignOptions {
   std::vector<std::pair<Format, std::string>> assumed;  // policies that were seen, of a subject that declares none
   std::optional<Assumption> assume;
   SizeRegime sizes = SizeRegime::both;     // the choice between small shapes and those of models
-  std::set<std::string> known;             // buckets that are counted and do not fail the run
-  std::vector<KnownDefect> known_defects;  // the defects behind `known`, as earlier campaigns learned them
-  std::vector<Entry>
-      known_entries;  // failures of that corpus, which tell defects of this campaign by law and condition
+  std::vector<KnownEntry> known;  // failures that are counted and do not fail the run (known.hpp)
   bool avoid = true;  // draw outside what is understood (avoid.hpp)
   ShrinkBudget shrink;
   bool continue_after_failure = true;

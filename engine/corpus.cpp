@@ -478,11 +478,4 @@ std::vector<fs::path> corpus_files(const std::vector<fs::path>& paths) {
   return files;
 }
 
-std::set<std::string> known_buckets(const fs::path& corpus) {
-  std::set<std::string> buckets;
-  for (const fs::path& file : corpus_files({corpus}))
-    if (const Entry entry = read_entry(file); entry.expect == VerdictKind::fail) buckets.insert(entry.bucket);
-  return buckets;
-}
-
 }  // namespace attest::engine

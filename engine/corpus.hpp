@@ -116,7 +116,5 @@ std::filesystem::path entry_path(const Entry& entry);
 // Every *.json under the paths (files or folders), sorted. Throws Error(usage) for a path that does not exist.
 std::vector<std::filesystem::path> corpus_files(const std::vector<std::filesystem::path>& paths);
 
-// The buckets of the entries that are expected to fail, for --known. Throws Error(usage) on the first damaged file.
-std::set<std::string> known_buckets(const std::filesystem::path& corpus);
 
 }  // namespace attest::engine

@@ -1,5 +1,6 @@
 #include "engine/inquiry.hpp"
 
+#include <cmath>
 #include <optional>
 
 #include "engine/explain/accounts.hpp"
@@ -7,11 +8,20 @@
 #include "engine/recorder.hpp"
 #include "engine/restated.hpp"
 #include "engine/stream.hpp"
+#include "engine/study.hpp"
 #include "properties/property.hpp"
 
 namespace attest::engine {
 namespace {
 constexpr std::int64_t most_calls = 200;  // calls that shrink one answer
+
+// Tells whether a wrong number lies where another did, and is no nearer to the right one than to that.
+bool is_as_wrong(const Evidence& now, const Evidence& then) {
+  if (now.tensor != then.tensor || now.index != then.index) return false;
+  if (!std::isfinite(now.got) || !std::isfinite(then.got))
+    return std::isnan(now.got) ? std::isnan(then.got) : now.got == then.got;
+  return std::abs(now.got - then.got) <= std::abs(then.got - then.expected) / 2;
+}
 }  // namespace
 
 template <class Step>
@@ -42,6 +52,25 @@ Probed Inquiry::probed(const Entry& at, const std::string& property) {
   const CaseOutcome outcome = asked_alone(property, at, recorder);
   if (!outcome.reported || deadly) return {std::nullopt, recorder.calls(), std::nullopt};
   return {outcome.key(), recorder.calls(), outcome.finding()->call};
+}
+
+bool Inquiry::still_shows(const Entry& entry) {
+  if (ends_instance(entry.seen) || entry.seen == VerdictKind::flaky || !entry.after.empty()) return true;
+  try {
+    return allowance_.spend([&] {
+      const auto ask = [&] { return asked_alone(entry.property, entry, station_.bench().subject); };
+      const CaseOutcome now = ask();
+      if (!now.reported || kind_of(now.key()) != kind_of(failure_key_of(entry))) return false;
+      const std::optional<Evidence>& seen = now.finding()->verdict.evidence;
+      if (!entry.evidence || !seen) return true;
+      if (is_as_wrong(*seen, *entry.evidence)) return true;
+      const CaseOutcome again = ask();  // numbers that differ from call to call tell nothing
+      const LawVerdict* other = again.finding();
+      return !other || !other->verdict.evidence || !is_as_wrong(*other->verdict.evidence, *seen);
+    });
+  } catch (const OutOfTime&) {
+    return true;
+  }
 }
 
 bool Inquiry::holds_apart(const Entry& at, const std::string& property) {

@@ -24,6 +24,10 @@ class Inquiry {
   // The entry that a law's failure on a problem is shrunk to, within a few calls; nullopt where it holds.
   [[nodiscard]] std::optional<Entry> reproduced(const Problem& at, const std::string& property,
                                                 const CampaignOptions& options, const ShrinkLimits& limits);
+  // Tells whether an entry's failure shows as it did: of the same kind, and at the same element with half of its error or
+  // more. True where that cannot be told: of a death, of answers that differ from call to call, after other calls, and
+  // where no time is left.
+  [[nodiscard]] bool still_shows(const Entry& entry);
   // The small calls of an entry's law.
   [[nodiscard]] std::vector<Problem> calls_of(const Entry& at);
 

@@ -36,11 +36,17 @@ bool is_known(const std::set<std::string>& buckets, std::string_view bucket) {
       buckets, [wanted = without_law(bucket)](const std::string& known) { return without_law(known) == wanted; });
 }
 
-std::vector<Entry> known_entries(const std::filesystem::path& corpus) {
-  std::vector<Entry> entries;
+std::vector<KnownEntry> known_entries(const std::filesystem::path& corpus) {
+  std::vector<KnownEntry> entries;
   for (const std::filesystem::path& file : corpus_files({corpus}))
-    if (Entry entry = read_entry(file); entry.expect == VerdictKind::fail) entries.push_back(std::move(entry));
+    if (Entry entry = read_entry(file); entry.expect == VerdictKind::fail) entries.push_back({std::move(entry), file});
   return entries;
+}
+
+std::set<std::string> buckets_of(const std::vector<KnownEntry>& entries) {
+  std::set<std::string> buckets;
+  for (const KnownEntry& known : entries) buckets.insert(known.entry.bucket);
+  return buckets;
 }
 
 // Tells whether the condition of an entry, under which nearly all problems fail by that law, holds of a problem.
@@ -66,26 +72,31 @@ bool Known::is_told_when_asked(const Entry& at, const Kin& kin) {
                                               kin.condition->holds(shown->problem, supports_)));
   };
   if (std::ranges::any_of(laws, [&](const std::string& law) { return tell(at.problem, law); })) return true;
-  if (!calls_of_ || find_law(at.property)->base_call()) return false;
+  if (!ask_.calls_of || find_law(at.property)->base_call()) return false;
   std::erase_if(laws, [](const std::string& law) { return !find_law(law)->base_call(); });
-  return std::ranges::any_of(calls_of_(at), [&](const Problem& call) {
+  return std::ranges::any_of(ask_.calls_of(at), [&](const Problem& call) {
     return std::ranges::any_of(laws, [&](const std::string& law) { return tell(call, law); });
   });
 }
 
 const std::optional<Entry>& Known::reproduced(const Problem& at, const std::string& property) {
   const auto [known, first] = asked_.try_emplace(property + " " + to_text(at));
-  if (first && reproduced_) known->second = reproduced_(at, property);
+  if (first && ask_.reproduced) known->second = ask_.reproduced(at, property);
+  return known->second;
+}
+
+bool Known::still_shows(const Entry& entry) {
+  const auto [known, first] = shows_.try_emplace(&entry, true);
+  if (first && ask_.still_shows) known->second = ask_.still_shows(entry);
   return known->second;
 }
 
 void Known::mark(Summary& summary) {
   for (Defect& defect : summary.defects) {
-    if (defect.known) continue;
     Kin kin{{}, defect.key, nullptr};
-    for (const Entry& entry : entries_)
+    for (const auto& [entry, file] : entries_)
       if (&entry.problem.op() == summary.op && kind_of(failure_key_of(entry)) == kind_of(defect.key) &&
-          entry.subject == summary.findings[defect.findings.front()].entry.subject)
+          entry.subject == summary.findings[defect.findings.front()].entry.subject && still_shows(entry))
         kin.entries.push_back(&entry);
     const auto lies_there = [&](const Entry* entry) {
       return tell_alike(failure_key_of(*entry), defect.key) && defect.predicate.holds(entry->problem, supports_);
@@ -94,7 +105,7 @@ void Known::mark(Summary& summary) {
       kin.condition = &defect.predicate;
     for (const std::size_t i : defect.findings) {
       Finding& finding = summary.findings[i];
-      finding.known = finding.known || is_told(finding.entry, kin) ||
+      finding.known = is_told(finding.entry, kin) ||
                       (kin.condition && kin.condition->holds(finding.entry.problem, supports_)) ||
                       is_told_when_asked(finding.entry, kin);
     }
@@ -103,17 +114,16 @@ void Known::mark(Summary& summary) {
   }
 }
 
-std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus) {
+std::vector<KnownDefect> known_defects(const std::vector<KnownEntry>& entries) {
   std::vector<KnownDefect> defects;
-  for (const std::filesystem::path& file : corpus_files({corpus})) {
-    Entry entry = read_entry(file);
-    if (entry.expect != VerdictKind::fail || !entry.explained) continue;
+  for (const auto& [entry, file] : entries) {
+    if (!entry.explained) continue;
     const auto& [key, text, counts] = *entry.explained;
     const auto predicate = predicate_from_text(text, entry.problem.op());
     if (!predicate || predicate->atoms.empty() || counts.failing < least_explained || counts.failing < counts.asked)
       continue;
     const Law* law = find_law(key.property);
-    if (law) defects.push_back({{key, *predicate, law->base_call(), true, 0, 0, false}, std::move(entry), file});
+    if (law) defects.push_back({{key, *predicate, law->base_call(), true, 0, 0, false}, entry, file});
   }
   return defects;
 }

@@ -19,6 +19,15 @@ namespace attest::engine {
 // defect whichever law tells them (cluster.hpp), and errors and deaths are in the same words.
 bool is_known(const std::set<std::string>& buckets, std::string_view bucket);
 
+// A failure that a corpus expects, and its file.
+struct KnownEntry {
+  Entry entry;
+  std::filesystem::path file;
+};
+// Throws Error(usage) on the first damaged file.
+std::vector<KnownEntry> known_entries(const std::filesystem::path& corpus);
+std::set<std::string> buckets_of(const std::vector<KnownEntry>& entries);
+
 // A defect that an earlier campaign explained.
 struct KnownDefect {
   AvoidRule rule;
@@ -26,28 +35,31 @@ struct KnownDefect {
   std::filesystem::path file;
 };
 
-// The entries of a corpus for which an earlier campaign learned a predicate that no problem contradicted.
-std::vector<KnownDefect> known_defects(const std::filesystem::path& corpus);
+// Those for which an earlier campaign learned a predicate that no problem contradicted.
+std::vector<KnownDefect> known_defects(const std::vector<KnownEntry>& entries);
 
-// The failures that a corpus expects.
-std::vector<Entry> known_entries(const std::filesystem::path& corpus);
-
-// The entry that a law's failure on a problem is shrunk to, when it is asked once more: nullopt where the law does not
-// fail there, or nobody can say.
-using Reproduced = std::function<std::optional<Entry>(const Problem& at, const std::string& property)>;
+// Questions to the subject at the end of a campaign. Each may be empty: then nothing is asked.
+struct KnownQuestions {
+  // Tells whether an entry's failure shows as it did. True where nobody can say.
+  std::function<bool(const Entry& entry)> still_shows = {};
+  // Gives the entry that a law's failure on a problem is shrunk to, when it is asked once more: nullopt where the law
+  // does not fail there, or nobody can say.
+  std::function<std::optional<Entry>(const Problem& at, const std::string& property)> reproduced = {};
+  // Gives what a law calls small beside an entry's own problem.
+  std::function<std::vector<Problem>(const Entry& at)> calls_of = {};
+};
 
 // The failures of a campaign that a corpus tells.
 class Known {
  public:
-  // All must outlive it. `reproduced` and `calls_of`, what a law calls small beside an entry's own problem, may be
-  // empty: nothing is asked.
-  Known(const std::vector<Entry>& entries, const Supports& supports, Reproduced reproduced = {},
-        std::function<std::vector<Problem>(const Entry& at)> calls_of = {})
-      : entries_(entries), supports_(supports), reproduced_(std::move(reproduced)), calls_of_(std::move(calls_of)) {}
+  // All must outlive it.
+  Known(const std::vector<KnownEntry>& entries, const Supports& supports, KnownQuestions ask = {})
+      : entries_(entries), supports_(supports), ask_(std::move(ask)) {}
 
   // Marks the findings that the corpus tells, and each defect all of whose findings are marked. In another defect new
-  // findings come first. The problem that a failure was shrunk to depends on the time there was for it, so that a
-  // finding is told, among failures of one kind, if
+  // findings come first. An entry whose failure does not show any more, as it did, tells nothing. The problem that a
+  // failure was shrunk to depends on the time there was for it, so that a finding is told, among failures of one kind,
+  // if
   // - an entry has its bucket, but for the law; or
   // - its problem meets the condition of an entry, under which nearly all problems fail alike: by the law of both, or
   //   by laws that both judge the problem's own call; or
@@ -67,13 +79,14 @@ class Known {
   };
   [[nodiscard]] bool says(const Entry& entry, const FailureKey& key, const Problem& problem) const;
   [[nodiscard]] bool is_told(const Entry& at, const Kin& kin) const;
+  bool still_shows(const Entry& entry);
   [[nodiscard]] bool is_told_when_asked(const Entry& at, const Kin& kin);
   const std::optional<Entry>& reproduced(const Problem& at, const std::string& property);
 
-  const std::vector<Entry>& entries_;
+  const std::vector<KnownEntry>& entries_;
   const Supports& supports_;
-  const Reproduced reproduced_;
-  const std::function<std::vector<Problem>(const Entry& at)> calls_of_;
+  const KnownQuestions ask_;
+  std::map<const Entry*, bool> shows_;
   std::map<std::string, std::optional<Entry>> asked_;  // by law and problem
 };
 

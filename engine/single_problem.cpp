@@ -10,6 +10,7 @@
 #include "engine/failure.hpp"
 #include "engine/file.hpp"
 #include "engine/instance.hpp"
+#include "engine/known.hpp"
 #include "engine/stream.hpp"
 
 namespace attest::engine {
@@ -58,7 +59,7 @@ Summary run_problem(const Problem& problem, const SubjectFactory& subject, const
     name_subjects(options, finding.entry);
     finding.reproducer = write_entry(finding.entry, options.corpus).string();
   }
-  finding.known = is_known(options.known, finding.entry.bucket);
+  finding.known = is_known(buckets_of(options.known), finding.entry.bucket);
   summary.findings.push_back(std::move(finding));
   const Supports supports = info;
   summary.defects = cluster(summary.findings, {CaseTable(supports), {}, {}});

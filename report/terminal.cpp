@@ -25,7 +25,7 @@ class Terminal : public engine::Observer {
     if (campaign.repeat > 1) line += fmt::format(", each plan for {} problems", campaign.repeat);
     if (campaign.policy) line += ", policy " + campaign.policy_text;
     line_.say(line + "\n");
-    quiet_until_shrunk_ = !campaign.known.empty() || !campaign.known_defects.empty();
+    quiet_until_shrunk_ = !campaign.known.empty();
     const ops::Op& op = engine::op_of(campaign, info);
     if (!op.policy_declared(info) && !campaign.policy)
       line_.say(campaign.assumed.empty() ? std::string(campaign.subject_b ? undeclared_policies : undeclared_policy)

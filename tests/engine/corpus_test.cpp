@@ -10,6 +10,7 @@
 #include "core/digest.hpp"
 #include "core/error.hpp"
 #include "engine/file.hpp"
+#include "engine/known.hpp"
 #include "temporary_folder.hpp"
 
 namespace attest::engine {
@@ -266,7 +267,7 @@ TEST(Corpus, FilesAreWrittenWholeUnderSafeNames) {
   EXPECT_EQ(read_entry(file).bucket, sample().bucket);
   EXPECT_EQ(write_entry(sample(), folder.path()), file);
   EXPECT_EQ(corpus_files({folder.path()}), std::vector<fs::path>{file});
-  EXPECT_EQ(known_buckets(folder.path()), std::set<std::string>{sample().bucket});
+  EXPECT_EQ(buckets_of(known_entries(folder.path())), std::set<std::string>{sample().bucket});
 }
 
 TEST(Corpus, WhatCannotBeReadOrWrittenIsNamed) {
