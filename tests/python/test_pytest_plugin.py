@@ -88,7 +88,7 @@ class Plugin(unittest.TestCase):
     def test_a_test_for_each_law_of_each_subject(self):
         self.write(kernels=KERNELS, other="import kernels\n# attest.subject: declares none of its own\n")
         laws = [law["name"] for law in json.loads(subprocess.run([ATTEST, "list", "properties", "--json", "-"], check=True,
-                                                                 capture_output=True).stdout)]
+                                                                 capture_output=True).stdout) if law["kind"] != "statistical"]
         self.assertEqual(self.pytest("--attest", "--collect-only", "-q"), 0, self.output)
         found = re.findall(r"^kernels.py::(\w+)::(\S+)$", self.output, re.MULTILINE)
         self.assertEqual(found, [(subject, law) for subject in ("right", "wrong") for law in laws])

@@ -137,7 +137,7 @@ class Subject(pytest.Collector):
 
 
 def laws(config: pytest.Config, op: str) -> list[str]:
-    """The laws of an operation that are asked, in order."""
+    """The laws of an operation that are asked, in order. A statistic warns and fails nothing: it is no test."""
     from fnmatch import fnmatchcase
 
     from . import program
@@ -145,7 +145,7 @@ def laws(config: pytest.Config, op: str) -> list[str]:
     known = config.stash.setdefault(LAWS, {})
     if op not in known:
         try:
-            known[op] = [law["name"] for law in program.listed("properties", "--op", op)]
+            known[op] = [law["name"] for law in program.listed("properties", "--op", op) if law["kind"] != "statistical"]
         except (RuntimeError, FileNotFoundError) as error:
             raise pytest.Collector.CollectError(str(error)) from None
     return [law for law in known[op] if fnmatchcase(law, config.getoption("attest_property"))]
