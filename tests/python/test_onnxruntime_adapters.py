@@ -22,6 +22,7 @@ import onnxruntime
 from attest import Refused, Unsupported
 from attest.adapters import _onnxruntime_session as session
 from attest.adapters._forms import words
+from attest.adapters.onnx import SUBJECTS as REFERENCES
 from attest.adapters.onnxruntime import SUBJECTS
 from attention_calls import BOTTOM_RIGHT, TOP_LEFT, battery, call, empty_calls, far
 from onnx_calls import agree, compare_script, empty_rows, node_of
@@ -30,6 +31,9 @@ from onnx_calls import agree, compare_script, empty_rows, node_of
 # The subjects that test_onnxruntime_contrib.py and test_onnx_graphs.py do not test.
 STANDARD = {name: make for name, make in SUBJECTS.items() if name.startswith(("Attention", "MultiHeadAttention"))}
 REFUSED_MASK = "inconsistent q_sequence_length"  # ort-attention-1
+
+
+REFERENCE = REFERENCES["Attention"]
 
 
 def handed(name, c):
@@ -175,6 +179,21 @@ class Scripts(unittest.TestCase):
 
 
 class AttentionEncoding(unittest.TestCase):
+    def test_a_diagonal_behind_a_past(self):
+        """However many queries and new keys there are: a window of the past's keys to the right."""
+        got = handed("Attention", call(lq=3, lk=5, window_right=2, kv_lengths=np.array([5], np.int32)))
+        self.assertEqual((got.inputs["past_key"].shape[2], got.inputs["K"].shape[2], got.attributes), (2, 3, {"is_causal": 1}))
+        for lq in (1, 2, 3, 7):
+            c = call(lq=lq, lk=5, window_right=2)
+            SUBJECTS["Attention"]().attention(c)
+            self.assertEqual(far(c), lq == 1, lq)  # ort-attention-14
+            REFERENCE().attention(c)
+            self.assertFalse(far(c), lq)
+        for options in (dict(window_left=1, window_right=2), dict(window_right=5), dict(window_right=0), dict(causal=True, window_right=2),
+                        dict(align=BOTTOM_RIGHT, window_right=2), dict(window_right=2, kv_lengths=np.array([4], np.int32))):
+            with self.assertRaises(Unsupported):
+                handed("Attention", call(lq=3, lk=5, **options))
+
     def test_plain(self):
         got = handed("Attention", call())
         self.assertEqual(set(got.inputs), {"Q", "K", "V"})

@@ -7,6 +7,8 @@ are read:
 - precision: the function body gives every step the type of Q. With softmax_precision it casts to that before Softmax and back
   behind it. Softmax is Exp of the scores and mask as they are, so that no power of 2 takes its place;
 - a negative scale has no root and is outside the operator, zero is inside. scale and softcap are 32-bit attributes;
+- diagonals: behind a past of P keys query i sees key P + i and those before it, however many queries and new keys there are. A problem says that
+  as a causal mask at the bottom right, where there are as many of either, and else as a window of P keys to the right of the diagonal;
 - a last dimension of length 1 could be a short mask or a broadcast one, and is not asked.
 Nothing is said on determinism, on batches, on NaN: nothing is claimed. Version 25 adds windows, which onnxruntime
 1.31 refuses ("Unrecognized attribute: left_window_size"). bfloat16 is in the type list, but without a kernel here;
@@ -18,7 +20,7 @@ import numpy as np
 from attest import Unsupported
 
 from ._forms import drawn, may_be_empty
-from ._masks import BOTTOM_RIGHT, keep_of, lengths_as_keep, narrowed
+from ._masks import BOTTOM_RIGHT, TOP_LEFT, keep_of, lengths_as_keep, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, MOVED, SESSIONS, TYPES, UNMOVED, Operator, attribute, check, heads_inside, past_length, scale_attribute,
     session, split,
@@ -35,8 +37,10 @@ _ROOTS = (_SCHEMA, "scale `Q`, `K` by `sqrt(scale)` before matmul.")
 _SHAPE = (_SCHEMA, "Shape must be broadcastable to `(batch_size, q_num_heads, q_sequence_length, total_sequence_length)`")
 _SHORTER = (_SCHEMA, "The last dimension can also be shorter than `total_sequence_length` and will be padded to "
                      "`total_sequence_length` with negative infinity.")
+_OFFSET = (_SCHEMA, "query `i` attends key `j` iff `j <= i + offset`")
 REFUSED = {
     "Attention scales Q and K by sqrt(scale): a negative scale has none": _ROOTS,
+    "Attention has no window but that of keys up to a diagonal, which a past of fewer keys than there are moves": _OFFSET,
     "this mask varies along more than it has axes for": _SHAPE,
     "this mask varies along more than the keys": _SHAPE,
     "the last key is attended to: no shorter mask says this": _SHORTER,
@@ -54,6 +58,7 @@ DOCUMENTS = {
     "mask_added": _ADDED,
     "causal": (_SCHEMA, "If `is_causal` is set to `1`, causal masking is applied with bottom-right (offset-aware) alignment: "
                         "query `i` attends key `j` iff `j <= i + offset`"),
+    "window": _OFFSET,
     "align": (_SCHEMA, "`offset = past_sequence_length` when `past_key` is provided; `offset = nonpad_kv_seqlen - "
                        "q_sequence_length` (per batch) when an external cache is indicated by `nonpad_kv_seqlen` without "
                        "`past_key`; `offset = 0` when neither is provided"),
@@ -97,6 +102,11 @@ def _softmax_in(precision):
     return {"value": precision, "contract": {"policy": every}}
 
 
+# No window, or one that a past says.
+_WINDOW = ("window_left<0 && (window_right<0 || !causal && align==top_left && window_right>0 && window_right<lk && "
+           "(lengths==none || lengths==full))")
+
+
 def _alone(axes):
     """The problems whose mask varies along these axes alone (8: the keys)."""
     return f"(keep==none || keep_axes=={axes}) && (bias==none || bias_axes=={axes})"
@@ -121,7 +131,7 @@ class Attention(Operator):
     }
 
     def describe(self):
-        supports = {"gqa": True, "softcap": True, "dims": may_be_empty("b", "hq", "hkv", "lq", "lk")}
+        supports = {"gqa": True, "softcap": True, "window": True, "drawn": _WINDOW, "dims": may_be_empty("b", "hq", "hkv", "lq", "lk")}
         if self.pinned.get("past") == "half":
             supports["align"] = ["bottom_right"]
         return self.described(TYPES, supports, {
@@ -133,14 +143,14 @@ class Attention(Operator):
         })
 
     def node(self, call):
-        check(call, "Attention", TYPES)
+        check(call, "Attention", TYPES, window=True)
         said = self.said(call)
         if call.scale < 0:
             raise Unsupported("Attention scales Q and K by sqrt(scale): a negative scale has none")
         attributes = scale_attribute(call, said["scale"])
         if call.softcap > 0:
             attributes["softcap"] = attribute("softcap", call.softcap, call.dtype)
-        if call.causal:
+        if call.causal or windowed(call):
             attributes["is_causal"] = 1
         if said["softmax_precision"] != "none":
             attributes["softmax_precision"] = ELEMENT[said["softmax_precision"]]
@@ -174,6 +184,11 @@ class Attention(Operator):
         """
         lq, lk = call.q.shape[2], call.k.shape[2]
         lengths = call.kv_lengths
+        if windowed(call):
+            one_diagonal = call.window_left < 0 and not call.causal and call.align == TOP_LEFT and 0 < call.window_right < lk
+            if not one_diagonal or lengths is not None and np.any(lengths != lk):
+                raise Unsupported("Attention has no window but that of keys up to a diagonal, which a past of fewer keys than there are moves")
+            return call.keep, None, call.window_right
         bottom_right = call.causal and call.align == BOTTOM_RIGHT
         has_nonpad = said["opset"] == "24" and said["past"] == "needed"
         if bottom_right and has_nonpad and (lengths is not None or lk < lq):
