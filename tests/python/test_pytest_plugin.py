@@ -168,6 +168,12 @@ class Plugin(unittest.TestCase):
         results = list(self.results().values())
         self.assertEqual((results.count("failure"), set(results)), (1, {"failure", "skipped"}), self.output)
         self.assertIn("not today", self.output)
+        # Laws that apply and judge nothing are an error, though guards hold.
+        self.write(kernels=KERNELS)
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 3, "-k", "right and (guards or policy-bound)", "--attest-arguments",
+                                     "--assume 'values==huge_scores && lk>8 && d>8'"), 1, self.output)
+        self.assertEqual(self.results(), {"kernels.right::guards": "passed", "kernels.right::policy-bound": "failure"}, self.output)
+        self.assertIn("nothing judged", self.output)
 
     def test_one_test_alone_as_the_summary_names_it(self):
         self.write(kernels=KERNELS)

@@ -173,9 +173,11 @@ class Campaign:
     def __init__(self, found: dict[str, Any], asked: list[str]) -> None:
         self.report, self.asked = found["report"], asked
         verdicts = self.report.get("verdicts", {})
-        # Laws that were judged have their verdicts, however few they are.
-        self.error = "" if any(judged(counts) for counts in verdicts.values()) else found.get("error", "")
-        self.status: int = found.get("status", 0)
+        unjudged = [law for law in asked if law in verdicts and verdicts[law]["vacuous"] and not judged(verdicts[law])]
+        # A campaign without a verdict is an error, unless it is for laws that do not apply.
+        applies = not verdicts or unjudged or 2 * self.report["refused"] > self.report["cases"]
+        self.error, self.status = (found.get("error", ""), found.get("status", 0)) if applies else ("", 0)
+        self.tells_error = (unjudged or asked)[0]
         # Each failing problem is one of a finding: then what a law saw on others than the first of it is told, too.
         self.all_told = sum(finding["failures"] for finding in self.report.get("findings", [])) >= self.report.get("failing_cases", 0)
         self.tells: dict[str, list[dict[str, Any]]] = {}  # law -> the defects that it tells
@@ -237,17 +239,14 @@ class Law(pytest.Item):
 
         assert isinstance(self.parent, Subject)
         campaign = self.parent.campaign(self.op)
-        first = campaign.asked[0]
         self.user_properties += [("attest seed", str(campaign.report.get("seed", ""))), ("attest law", self.law)]
-        if self.law == first:
+        if self.law == campaign.asked[0]:
             self.user_properties += [("attest waits", f"{self.parent.nodeid}: {reason}: {', '.join(laws)}")
                                      for reason, laws in campaign.waiting().items()]
-        if campaign.error:
-            if "no property applied to any of the problems" in campaign.error:
-                pytest.skip(campaign.error)
-            if self.law == first:
-                raise NotTested(campaign.error, campaign.status)
-            pytest.skip(f"there is no verdict, as {first} says")
+        if campaign.error and self.law == campaign.tells_error:
+            raise NotTested(campaign.error, campaign.status)
+        if campaign.error and "verdicts" not in campaign.report:
+            pytest.skip(f"there is no verdict, as {campaign.tells_error} says")
         failures = [Failure(defect_text(campaign.report, defect, campaign.laws_of(defect, self.law)), campaign.report)
                     for defect in campaign.tells.get(self.law, [])]
         for failure in failures[1:]:

@@ -39,8 +39,7 @@ class NotTested(RuntimeError):
         self.status, self.report = status, report or {}
 
 
-for named in (Report, Failure, NotTested):
-    named.__module__ = "attest"  # where users find them
+Report.__module__ = Failure.__module__ = NotTested.__module__ = "attest"  # where users find them
 
 
 def asked(words: Sequence[object], returned: Collection[int] = (0,)) -> Report:
@@ -69,7 +68,8 @@ def reason(err: str) -> str:
 
 def headline(report: dict[str, Any]) -> str:
     """The first failure of a report in one line: what is wrong, by which law, under which condition."""
-    defects = report.get("defects") or report.get("findings") or report.get("failed") or []
+    told = report.get("defects") or report.get("findings") or report.get("failed") or []
+    defects = [defect for defect in told if not defect.get("known")]
     if not defects:
         line = in_words(report.get("witness"), report.get("reason", ""))
         return "; it holds if ".join([line, *(way["words"] for way in report.get("held_if", [])[:1])])
