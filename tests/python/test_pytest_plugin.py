@@ -264,7 +264,7 @@ def test_parametrised(factor):
                                      "--attest-arguments", "--assume 'lk==3'"), 1, self.output)
         self.assertEqual(len(list((self.folder / "kept").rglob("*.json"))), 1)
 
-    def test_xdist_gives_each_worker_folders_of_its_own_and_one_seed(self):
+    def test_workers_of_xdist_share_a_campaign_and_a_seed(self):
         if importlib.util.find_spec("xdist") is None:
             self.skipTest("no pytest-xdist here")
         self.write(kernels=KERNELS)

@@ -168,7 +168,7 @@ class Unlisted(pytest.Item):
 
 
 class Campaign:
-    """What a campaign found, law by law: each defect is told by one of the laws that were asked, the first that tells it best."""
+    """The findings of a campaign, law by law: each defect is told by one of the laws that were asked, the first that tells it best."""
 
     def __init__(self, found: dict[str, Any], asked: list[str]) -> None:
         self.report, self.asked = found["report"], asked
@@ -196,7 +196,7 @@ class Campaign:
         return list(dict.fromkeys([first or defect["property"], *(law for finding in found for law in (finding["property"], *finding["also"]))]))
 
     def waiting(self) -> dict[str, list[str]]:
-        """What the subject does not claim -> the laws that judged nothing for want of it."""
+        """The laws that judged nothing for want of a claim, by the sentence that says which."""
         laws: dict[str, list[str]] = {}
         for law, counts in self.report.get("verdicts", {}).items():
             for reason in counts["skip"]:
@@ -211,7 +211,7 @@ def judged(counts: dict[str, Any]) -> int:
 
 
 def shared(config: pytest.Config, key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What `make` returns, made once for all workers of pytest-xdist."""
+    """The result of `make`, which one worker of pytest-xdist makes for all."""
     if not hasattr(config, "workerinput"):
         return make()
     import fcntl
@@ -298,7 +298,7 @@ def raised(failure: BaseException) -> BaseException:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Says in a line what laws wait for."""
+    """Names the laws that wait for a promise, in a line for each subject and promise."""
     waits = dict.fromkeys(text for reports in terminalreporter.stats.values() for report in reports
                           for name, text in getattr(report, "user_properties", []) if name == "attest waits")
     if waits:
