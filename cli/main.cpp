@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <climits>
 #include <csignal>
 #include <cstdio>
@@ -11,27 +12,14 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <vector>
 
+#include "cli/help.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
 #include "subjects/descendants.hpp"
 
 namespace {
-
-constexpr const char* examples = R"(
-examples:
-  attest fuzz                                    30 s of random problems against the built-in fused kernel
-  attest fuzz ./kernel.so --policy f16 --time 5m
-  attest check kernel.py --cases 2000            bounded and deterministic, for CI
-  attest compare ./old.so ./new.so               where two versions differ by more than both may
-  attest probe ./kernel.so                       what it really computes in, and what its options mean
-  attest replay corpus/                          every stored reproducer gives what it expects
-  attest explain corpus/x/y.json                 where and why it fails: elements, promises it would fit, known faults
-  attest export corpus/x/y.json --to python      a script that shows the failure without attest
-  attest certify corpus/x/y.json                 its proof once more, in ball arithmetic
-
-exit status: 0 held, 1 a property failed, 2 usage or a damaged file, 3 attest itself failed,
-             4 the subject could not be started, 5 nothing judged, 125 cannot test here (--bisect), or certify cannot decide)";
 
 bool bisecting(int argc, char** argv) {
   for (int i = 1; i < argc; ++i)
@@ -89,13 +77,28 @@ bool printed() {
   return ::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
+// " Did you mean --seed?" for the first word that looks like an option and is none of the verb's.
+std::string correction(const CLI::App& app, const std::vector<std::string>& words) {
+  for (const CLI::App* verb : app.get_subcommands()) {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : verb->get_options())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& word : words)
+      if (const std::string given = word.substr(0, word.find('='));
+          given.starts_with("--") && given.size() > 2 && std::ranges::find(names, given) == names.end())
+        return attest::cli::did_you_mean(given, names);
+  }
+  return {};
+}
+
 int run(int argc, char** argv) {
   CLI::App app{
       "attest: could a correct implementation of what this attention kernel promises have produced these numbers?",
       "attest"};
   app.set_version_flag("--version", "attest " ATTEST_VERSION);
   app.require_subcommand(1);
-  app.footer(examples);
+  app.formatter(attest::cli::help_formatter());
+  app.footer(attest::cli::help_footer(""));
   attest::cli::Run verb;
   attest::cli::add_fuzz(app, verb);
   attest::cli::add_check(app, verb);
@@ -115,17 +118,28 @@ int run(int argc, char** argv) {
   attest::cli::add_grade(app, verb);
   attest::cli::add_stats(app, verb);
   attest::cli::add_list(app, verb);
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc), verbs;
+  for (CLI::App* each : app.get_subcommands({})) {
+    verbs.push_back(each->get_name());
+    each->footer(attest::cli::help_footer(each->get_name()));
+  }
+  // `attest help VERB` is `attest VERB --help`.
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.resize(std::min<std::size_t>(words.size(), 1));
+    words.emplace_back("--help");
+  }
   // CLI11 would only say that a verb is missing.
-  if (argc > 1 && argv[1][0] != '-' &&
-      app.get_subcommands([&](const CLI::App* verb) { return verb->get_name() == argv[1]; }).empty())
-    throw attest::usage_error("there is no verb '" + std::string(argv[1]) + "': `attest --help` lists them");
+  if (!words.empty() && words.front()[0] != '-' && std::ranges::find(verbs, words.front()) == verbs.end())
+    throw attest::usage_error("there is no verb '" + words.front() + "'." +
+                              attest::cli::did_you_mean(words.front(), verbs) + " `attest --help` lists them");
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& asked) {  // --help, --version
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the end
+  } catch (const CLI::Success& asked) {                                 // --help, --version
     return app.exit(asked, std::cout, std::cout);
   } catch (const CLI::ParseError& error) {
-    throw attest::usage_error(std::string(error.what()) +
-                              "; `attest --help` lists verbs, `attest VERB --help` their options");
+    throw attest::usage_error(error.what() + ("." + correction(app, words)) +
+                              " `attest --help` lists verbs, `attest VERB --help` their options");
   }
   return verb();
 }

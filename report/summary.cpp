@@ -162,6 +162,7 @@ std::string summary_text(const Summary& summary) {
         "  The campaign ended early: {}\n  If a device is lost, end the processes that hold it or reset it, and start "
         "again.\n",
         s.silent);
+  if (const std::string defects = defects_text(s); !defects.empty()) text += defects + "\n";
   text += fmt::format("  {} in {} ({:.0f}/s), seed {}{}{}\n", counted(s.cases, "problem"), duration(s.seconds),
                       s.seconds > 0 ? drawn / s.seconds : 0.0, s.seed, s.policy.empty() ? "" : ", policy " + s.policy,
                       s.interrupted ? ", interrupted" : "");
@@ -201,7 +202,6 @@ std::string summary_text(const Summary& summary) {
   text += fmt::format("\n  time went to: subject {}, oracle {}, values {}, laws {}, drawing {}, shrinking {}\n",
                       share(t.subject, all), share(t.oracle, all), share(t.values, all), share(t.laws, all),
                       share(t.draw, all), share(t.shrink, all));
-  text += defects_text(s);
   if (s.unshrunk > 0)
     text += fmt::format("\n  {} still to be shrunk: the campaign goes on with what waits in the same folder\n",
                         counted(s.unshrunk, "failure"));

@@ -5,6 +5,7 @@ Usage: cli_test.py ATTEST [unittest option...]
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -56,6 +57,26 @@ class Words(Cli):
         self.assertIn("exit status", done.stdout)
         for verb in ("fuzz", "check", "replay", "shrink", "export", "stats", "list"):
             self.assertEqual(self.attest(verb, "--help").returncode, 0)
+
+    def test_each_verb_has_its_own_examples_in_80_columns(self):
+        listed = re.findall(r"^  ([a-z]+) ", self.attest("--help").stdout.split("Subcommands:")[1].split("examples:")[0], re.M)
+        self.assertGreater(len(listed), 15)
+        for verb in listed:
+            done = self.attest("help", verb)
+            self.assertEqual((done.returncode, done.stdout), (0, self.attest(verb, "--help").stdout))
+            shown = re.findall(r"^  attest (\w+)", done.stdout.split("examples:")[1], re.M)
+            self.assertEqual(set(shown), {verb})
+            self.assertEqual([line for line in done.stdout.splitlines() if len(line) > 80], [])
+
+    def test_a_mistyped_word_is_corrected(self):
+        self.refused("fuz", says=["Did you mean fuzz?"])
+        self.refused("check", "builtin:fused", "--sede=3", says=["--sede", "Did you mean --seed?"])
+        for words in (["birds"], ["check", "builtin:fused", "--qqqqqqq"]):
+            self.assertNotIn("Did you mean", self.attest(*words).stderr)
+
+    def test_what_was_found_comes_before_what_was_drawn(self):
+        told = self.attest("check", "fault:scale-twice", "--cases", 20, "--continue-after-failure").stdout
+        self.assertLess(told.index("     witness "), told.index("  the bound judged "))
 
     def test_version(self):
         self.assertRegex(self.attest("--version").stdout, r"^attest \d+\.\d+\.\d+\n$")
