@@ -7,8 +7,9 @@ are read:
 - precision: the function body gives every step the type of Q. With softmax_precision it casts to that before Softmax and back
   behind it. Softmax is Exp of the scores and mask as they are, so that no power of 2 takes its place;
 - a negative scale has no root and is outside the operator, zero is inside. scale and softcap are 32-bit attributes;
-- diagonals: behind a past of P keys query i sees key P + i and those before it, however many queries and new keys there are. A problem says that
-  as a causal mask at the bottom right, where there are as many of either, and else as a window of P keys to the right of the diagonal;
+- diagonals: behind a past of P keys query i sees key P + i and those before it, however many queries and new keys there are. A
+  problem says that as a causal mask at the bottom right, where there are as many of either, and else as a window of P keys to the
+  right of the diagonal;
 - a last dimension of length 1 could be a short mask or a broadcast one, and is not asked.
 Nothing is said on determinism, on batches, on NaN: nothing is claimed. Version 25 adds windows, which onnxruntime
 1.31 refuses ("Unrecognized attribute: left_window_size"). bfloat16 is in the type list, but without a kernel here;
@@ -40,7 +41,7 @@ _SHORTER = (_SCHEMA, "The last dimension can also be shorter than `total_sequenc
 _OFFSET = (_SCHEMA, "query `i` attends key `j` iff `j <= i + offset`")
 REFUSED = {
     "Attention scales Q and K by sqrt(scale): a negative scale has none": _ROOTS,
-    "Attention has no window but that of keys up to a diagonal, which a past of fewer keys than there are moves": _OFFSET,
+    "the only window of Attention is the one that a past leaves to the right of a diagonal": _OFFSET,
     "this mask varies along more than it has axes for": _SHAPE,
     "this mask varies along more than the keys": _SHAPE,
     "the last key is attended to: no shorter mask says this": _SHORTER,
@@ -102,7 +103,7 @@ def _softmax_in(precision):
     return {"value": precision, "contract": {"policy": every}}
 
 
-# No window, or one that a past says.
+# The problems without a window, and those whose window a past says.
 _WINDOW = ("window_left<0 && (window_right<0 || !causal && align==top_left && window_right>0 && window_right<lk && "
            "(lengths==none || lengths==full))")
 
@@ -187,7 +188,7 @@ class Attention(Operator):
         if windowed(call):
             one_diagonal = call.window_left < 0 and not call.causal and call.align == TOP_LEFT and 0 < call.window_right < lk
             if not one_diagonal or lengths is not None and np.any(lengths != lk):
-                raise Unsupported("Attention has no window but that of keys up to a diagonal, which a past of fewer keys than there are moves")
+                raise Unsupported("the only window of Attention is the one that a past leaves to the right of a diagonal")
             return call.keep, None, call.window_right
         bottom_right = call.causal and call.align == BOTTOM_RIGHT
         has_nonpad = said["opset"] == "24" and said["past"] == "needed"

@@ -152,7 +152,8 @@ class GroupQueryAttention(Operator):
         # Past and present: where they are needed; of length 0 before a prompt; in one buffer; with all keys; of a window's size.
         "cache": ["needed", drawn("empty", "lk==lq"), "shared", "all", drawn("window", "window_left>=0 && window_left<=2*lk+6")],
         "present": ["asked", "none"],  # whether present_key and present_value are outputs; they are where there is a past
-        "qk_output": ["none", *(drawn(kind, "form.cache!=window") for kind in ("1", "2", "read_2"))],  # read_2: the output is made of these weights
+        # read_2: the output is made of these weights.
+        "qk_output": ["none", *(drawn(kind, "form.cache!=window") for kind in ("1", "2", "read_2"))],
         "scale": ["as_called", "explicit"],
         # Whether the operator turns q and the new k: pairs of halves, neighbours as pairs, halves with position_ids of their own.
         "rotary": ["none", *(drawn(turned, "d%16==0") for turned in ("halves", "interleaved", "positions"))],

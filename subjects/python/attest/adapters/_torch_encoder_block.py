@@ -1,10 +1,11 @@
-"""The attention block of torch.nn.TransformerEncoderLayer as a whole, on its fast path (torch._transformer_encoder_layer_fwd), on the CPU.
+"""The attention block of torch.nn.TransformerEncoderLayer on its fast path (torch._transformer_encoder_layer_fwd), on the CPU.
 
-Document: the docstrings of the class and of its forward, those of torch.nn.Transformer.forward, to which they refer, and of torch.nn.MultiheadAttention,
-in torch 2.15. They are read as follows:
+Document: the docstrings of the class and of its forward, and that of torch.nn.Transformer.forward, to which they refer, in torch 2.15.
+They are read as follows:
 - with norm_first a layer is z = x + block(norm1(x)), out = z + feed_forward(norm2(z)), as the paper that it cites has it;
-- x goes in times 2^-K, as features x, -x in pairs and zeros, whose mean is 0; beside an epsilon of 4^-R the variance is nothing, so that
-  norm1 under a weight of 2^(K-R) gives x itself. Whether it does so exactly is computed by torch.nn.functional.layer_norm; else the call is not asked;
+- x goes in times 2^-K, as features x, -x in pairs and zeros, whose mean is 0; beside an epsilon of 4^-R the variance is nothing, so
+  that norm1 under a weight of 2^(K-R) gives x itself. Whether it does so exactly is computed by norm1 alone; else the call is not
+  asked;
 - x times 2^-K is less than half an ulp of each result that is not 0, so that the sum z is the block's result; one that comes out as x
   was 0. Smaller results, which x may have moved, are not asked. The feed-forward part has weights of 0;
 - heads are four times as wide as the problem's, and the scale half of it, which doubling the queries' projection undoes exactly.

@@ -4,8 +4,8 @@ Documents: https://docs.pytorch.org/docs/2.15/nested.html, the docstrings of tor
 scaled_dot_product_attention, on which _torch_sdpa.py says more. DOCUMENTS and REFUSED have the sentences relied on. How they are
 read:
 - key lengths, and a mask of keys alone, become samples with fewer keys;
-- is_causal starts at the top left of each sample, as without nested tensors. That the math backend does not take it in the jagged layout is told
-  to a log alone, and other backends may; the strided layout refuses it with the same words;
+- is_causal starts at the top left of each sample, as without nested tensors. That the math backend does not take it in the jagged
+  layout is told to a log alone, and other backends may; the strided layout refuses it with the same words;
 - torch.nested.narrow gives a non-contiguous view, for which "Operation support ... is somewhat more limited, so if you run into
   support gaps, it's always possible to convert to a contiguous NJT using contiguous()": it lies over the problem's own padding.
 Nothing is said on samples without keys, precision, determinism, NaN: nothing is claimed.
