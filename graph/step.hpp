@@ -100,8 +100,8 @@ class Step {
   // Values of an elementary function, see Arithmetic::function.
   void function(Array& x, double relative, double absolute = 0);
   void function(Array& x, double relative, double absolute, Format format);
-  // Sums that are exact so far, `squares` the sums of squares in lane 0, one for each where has_errors(); terms_of as in
-  // Sums, of one lane.
+  // Sums that are exact so far, `squares` the sums of squares in lane 0, one for each where has_errors(); terms_of as
+  // in Sums, of one lane.
   void sum(Array& sums, Index terms, std::span<const double> squares,
            const std::function<void(Index lane, Index sum, std::span<double> to)>& terms_of);
 

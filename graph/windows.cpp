@@ -183,7 +183,7 @@ class Convolution {
     const Index sums = maps_ * windows_.places;
     for (Index part = 0; part < images_ * groups_; ++part) {
       const double* const planes = x_.lane(lane).data() + part * channels_ * windows_.plane;
-      // What windows show, [channels, taps] by places.
+      // Elements that windows show, [channels, taps] by places.
       const Strip seen = [&, planes](Index row, Index rows, Index column, Index columns, double* to) {
         step.worked(maps_ * rows * columns);
         for (Index term = row; term < row + rows; ++term, to += strip_columns) {

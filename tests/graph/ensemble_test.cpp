@@ -267,8 +267,8 @@ TEST_P(Conforming, RuntimesAreNotBlamed) {
   EXPECT_GE(held, runs * 95 / 100);
 }
 
-// What few members accept many would not fail: their s is at least half of that of few, also where results of 16 bits
-// are stored otherwise, which many alone look at.
+// Results that few members accept many would not fail: their s is at least half of that of few, also where results of
+// 16 bits are stored otherwise, which many alone look at.
 TEST_P(Conforming, ManyMembersAreAtLeastHalfAsWide) {
   const Program program(test::model(GetParam()));
   const Family family(program);
