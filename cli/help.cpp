@@ -44,6 +44,8 @@ constexpr Example examples[] = {
     {"stats", "attest stats --assume 'lq>=64 && lk>=64'", "the share of problems of which that holds"},
     {"list", "attest list subjects", "built-in kernels, faults and adapters"},
     {"list", "attest list properties", "the laws, a sentence each"},
+    {"completion", "source <(attest completion bash)", "in ~/.bashrc; zsh likewise, in ~/.zshrc"},
+    {"completion", "attest completion fish > ~/.config/fish/completions/attest.fish", "fish reads it from there"},
 };
 
 constexpr std::string_view statuses =

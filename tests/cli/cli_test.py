@@ -64,9 +64,24 @@ class Words(Cli):
         for verb in listed:
             done = self.attest("help", verb)
             self.assertEqual((done.returncode, done.stdout), (0, self.attest(verb, "--help").stdout))
-            shown = re.findall(r"^  attest (\w+)", done.stdout.split("examples:")[1], re.M)
+            shown = re.findall(r"^  .*\battest (\w+)", done.stdout.split("examples:")[1], re.M)
             self.assertEqual(set(shown), {verb})
             self.assertEqual([line for line in done.stdout.splitlines() if len(line) > 80], [])
+
+    def completed(self, *words):
+        """The words that bash would offer for the last one."""
+        script = self.attest("completion", "bash").stdout
+        self.assertIn("complete -c attest", self.attest("completion", "fish").stdout)
+        self.assertIn("bashcompinit", self.attest("completion", "zsh").stdout)
+        line = f'COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _attest; echo "${{COMPREPLY[@]}}"'
+        return subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True).stdout.split()
+
+    def test_shells_complete_verbs_and_options(self):
+        self.assertEqual(self.completed("attest", "fu"), ["fuzz"])
+        self.assertEqual(self.completed("attest", "help", "che"), ["check"])
+        self.assertEqual(self.completed("attest", "fuzz", "--se"), ["--seed", "--seed-fd"])
+        self.assertEqual(self.completed("attest", "fuzz", "kernel"), [])
+        self.refused("completion", "csh", says=["csh", "bash, zsh or fish"])
 
     def test_a_mistyped_word_is_corrected(self):
         self.refused("fuz", says=["Did you mean fuzz?"])
