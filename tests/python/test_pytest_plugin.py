@@ -68,11 +68,11 @@ class Plugin(unittest.TestCase):
         log.unlink(missing_ok=True)
         return count
 
-    def pytest(self, *words, cache=("-p", "no:cacheprovider")):
+    def pytest(self, *words, cache=("-p", "no:cacheprovider"), where="."):
         env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
         env |= {"ATTEST_PROGRAM": ATTEST, "PYTHONPATH": str(SOURCE / "subjects/python"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         done = subprocess.run([sys.executable, "-m", "pytest", "-p", "attest.pytest_plugin", *cache, "--basetemp",
-                               self.folder / "temporary", "--junitxml", self.folder / "junit.xml", "-rA", *map(str, words), "."],
+                               self.folder / "temporary", "--junitxml", self.folder / "junit.xml", "-rA", *map(str, words), where],
                               cwd=self.folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
         self.output = done.stdout
         return done.returncode
@@ -132,7 +132,12 @@ class Plugin(unittest.TestCase):
         for_one = self.imports()
         self.assertEqual(self.pytest("--attest", "--attest-cases", 5, "-k", "right"), 0, self.output)
         self.assertLessEqual(self.imports(), for_one)
-        self.assertLessEqual(for_one, 3)  # the listing, and the process of each job
+        self.assertEqual(for_one, 2)  # the listing, and the process that jobs are forked from
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 5, "-k", "right and guards", where="kernels.py"), 0, self.output)
+        self.assertEqual(self.imports(), 2)  # pytest itself does not import a file that is named
+        self.write(kernels=KERNELS + "\ndef test_mine():\n    pass\n")
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 5, "-k", "(right and guards) or test_mine", where="kernels.py"), 0, self.output)
+        self.assertEqual(self.results(), {"kernels.right::guards": "passed", "kernels::test_mine": "passed"})
 
     def test_traceback_styles_and_options_of_pytest(self):
         self.write(kernels=KERNELS, test_mine=KERNELS + "\ndef test_wrong():\n    attest.check(wrong, cases=20)\n")

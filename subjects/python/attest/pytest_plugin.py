@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 DECLARES = re.compile(rb"\battest\.subject\b|^\s*@subject\b", re.MULTILINE)
+MAY_TEST = re.compile(rb"(?<!at)test|\bimport +\*", re.IGNORECASE)  # text of any file with tests of pytest's default names
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,6 +76,23 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SubjectFil
     if SEED not in parent.config.stash or file_path.suffix != ".py" or not DECLARES.search(file_path.read_bytes()):
         return None
     return SubjectFile.from_parent(parent, path=file_path, name=f"{file_path.name}[attest]")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Keeps pytest from importing a file of subjects that its command line names and that has no tests."""
+    default_names = all(parent.config.getini(f"python_{kind}") == [name] for kind, name in (("functions", "test"), ("classes", "Test")))
+    text = module_path.read_bytes()
+    if SEED in parent.config.stash and default_names and DECLARES.search(text) and not MAY_TEST.search(text):
+        return NoTests.from_parent(parent, path=module_path)
+    return None
+
+
+class NoTests(pytest.File):
+    """A file without tests."""
+
+    def collect(self) -> list[pytest.Item | pytest.Collector]:
+        return []
 
 
 class SubjectFile(pytest.File):
