@@ -308,9 +308,10 @@ int run_problem(const std::string& text, const engine::CampaignOptions& options,
   its.op = &problem.op();
   const engine::Summary summary = engine::run_problem(problem, subject, peer, its);
   if (!outputs.stdout_taken())
-    std::cout << (summary.policy_declared ? ""
-                  : options.subject_b     ? report::undeclared_policies
-                                          : report::undeclared_policy)
+    std::cout << (summary.policy_declared    ? ""
+                  : options.subject_b        ? std::string(report::undeclared_policies)
+                  : !subject.info().declared ? std::string(report::undeclared_policy)
+                                             : report::policy_text(its, subject.info()))
               << report::summary_text(summary);
   return finish(summary, outputs);
 }

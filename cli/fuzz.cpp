@@ -8,7 +8,6 @@
 #include "cli/subject_option.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
-#include "engine/probe/first.hpp"
 
 namespace attest::cli {
 namespace {
@@ -21,6 +20,7 @@ std::vector<Option> shared_options() {
                            {"no-statistics", "", "only laws that prove what they find"},
                            {"continue-after-failure", "", "go on after the first failing case; fuzz does so anyway"}})
     options.push_back(option);
+  for (const Option& option : probe_first_options()) options.push_back(option);
   for (const Option& option : model_options()) options.push_back(option);
   return options;
 }
@@ -28,7 +28,6 @@ std::vector<Option> shared_options() {
 std::vector<Option> fuzz_options() {
   std::vector<Option> options = shared_options();
   options.push_back({"forever", "", "until interrupted"});
-  options.push_back({"probe-first", "", "a subject that declares no policy is held to what it is seen to compute in"});
   for (const Option& option : subject_options()) options.push_back(option);
   return options;
 }
@@ -75,15 +74,11 @@ int run_verb(const Settings& settings, const std::string& verb, const std::strin
   read_operation(settings, subject->info(), options);
   const auto peer = open_peer();
   const Origin origin = origin_of(*subject);
-  if (fuzz && settings.flag("probe-first") && !options.policy) {
-    engine::ProbedFirst probed = engine::probed_first(std::move(subject), engine::op_of(options, subject->info()));
-    subject = std::move(probed.subject);
-    options.assumed = std::move(probed.assumed);
-  }
   options.subject_file = origin.file;
   options.subject_name = origin.function;
+  if (!problem) read_pace(settings, subject->info(), nullptr, options);
+  subject = probed_first(settings, std::move(subject), fuzz, options);
   if (problem) return run_problem(*problem, options, *subject, *peer, outputs);
-  read_pace(settings, subject->info(), nullptr, options);
   options.interrupt = end_on_interrupt();
   const auto observer = outputs.observer();
   const engine::Summary summary = engine::run_campaign(*subject, peer.get(), options, *observer);

@@ -93,7 +93,7 @@ models::CampaignOptions options_of(const Settings& settings, const std::string& 
   // Refuses options of the engine's single campaign that this one does not have.
   refuse_keys(settings,
               {"op", "repeat", "shard", "assume", "sizes", "known", "no-avoid", "no-statistics", "events",
-               "probe-first", "in-process", "seed-fd"},
+               "probe-first", "no-probe-first", "probe-cache", "in-process", "seed-fd"},
               "is not for models (docs/graphs.md)");
   if (one_problem)
     refuse_keys(settings, {"seed", "cases", "time", "laws", "constrain", "output"},

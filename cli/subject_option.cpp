@@ -1,16 +1,22 @@
 #include "cli/subject_option.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.hpp"
+#include "engine/campaign_folder.hpp"
+#include "engine/probe/first.hpp"
 #include "report/text.hpp"
 #include "subjects/builtin.hpp"
 #include "subjects/fence.hpp"
 #include "subjects/resolve.hpp"
+#include "subjects/shipped.hpp"
 #include "subjects/started.hpp"
 
 namespace attest::cli {
@@ -147,15 +153,83 @@ std::unique_ptr<SubjectFactory> open_second(const Settings& settings, const std:
   return open_noted(text, options);
 }
 
+std::vector<Option> probe_first_options() {
+  return {{"probe-first", "",
+           "hold a subject that declares no policy to what its probes show, however long they take (docs/probe.md)"},
+          {"no-probe-first", "", "never: hold it to the most generous reading"},
+          {"probe-cache", "DIR|none", "what probes showed of each version ($XDG_CACHE_HOME/attest/probes)"}};
+}
+
+namespace {
+
+// Empty: none.
+std::filesystem::path probe_cache(const Settings& settings) {
+  if (const auto named = settings.text("probe-cache")) return *named == "none" ? "" : *named;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "attest" / "probes";
+  if (home != nullptr && *home == '/') return std::filesystem::path(home) / ".cache" / "attest" / "probes";
+  return {};
+}
+
+// The file or folder that a subject lies in.
+std::filesystem::path content_of(const std::string& text, const SubjectFactory& subject) {
+  if (const Origin origin = origin_of(subject); !origin.file.empty()) return origin.file;
+  const std::filesystem::path plugin = adapter_plugin(text.substr(0, text.find(':')));
+  std::error_code error;
+  return std::filesystem::is_regular_file(plugin, error) ? plugin : python_folder() / "attest" / "adapters";
+}
+
+// The part of a campaign that probes by default may take, and at least a second; where the number of problems ends it,
+// a hundredth of a second for each is its time.
+double probing_seconds(const engine::CampaignOptions& options) {
+  constexpr double part = 0.1, problem = 0.01, least = 1, forever = 600;
+  const double seconds =
+      options.seconds.value_or(options.cases ? problem * static_cast<double>(*options.cases) : forever);
+  return std::max(least, part * seconds);
+}
+
+}  // namespace
+
+std::unique_ptr<SubjectFactory> probed_first(const Settings& settings, std::unique_ptr<SubjectFactory> subject,
+                                             bool by_default, engine::CampaignOptions& options) {
+  const bool asked = settings.flag("probe-first"), never = settings.flag("no-probe-first");
+  if (asked && never) throw usage_error("--probe-first and --no-probe-first exclude each other: give one of them");
+  const SubjectInfo& info = subject->info();
+  const ops::Op& op = engine::op_of(options, info);
+  if (never || options.policy || !(asked || by_default) || !engine::gains_by_probes(info, op)) return subject;
+  std::error_code error;
+  if (!options.folder.empty() && std::filesystem::exists(options.folder / "campaign.json", error)) {
+    options.observed = engine::observed_in(options.folder, info, op);
+    options.observed_whence = "as this campaign began";
+    return options.observed ? engine::held_to(std::move(subject), op, *options.observed) : std::move(subject);
+  }
+  engine::ProbeFirstOptions how;
+  how.jobs = options.jobs;
+  if (!asked) how.seconds = probing_seconds(options);
+  how.cache = probe_cache(settings);
+  how.subject = options.subject;
+  how.content = content_of(options.subject, *subject);
+  engine::ProbedFirst probed = engine::probed_first(std::move(subject), op, how);
+  for (const std::string& note : probed.notes) std::cerr << "attest: note: " << report::printable(note) << "\n";
+  options.observed = std::move(probed.observed);
+  const std::string noted = probed.from.empty() ? "" : "noted earlier in " + report::printable(probed.from.string());
+  const std::string now = probed.asked ? fmt::format("asked now, in {:.1f} s", probed.took) : "";
+  options.observed_whence = noted + (noted.empty() || now.empty() ? "" : ", the rest ") + now;
+  return std::move(probed.subject);
+}
+
 std::string subject_text(const Settings& settings, const engine::Entry& entry) {
   if (const auto given = settings.text("subject")) return *given;
   return text_of({entry.subject, entry.subject_file, entry.subject_name, "--subject"});
 }
 
 std::unique_ptr<SubjectFactory> open_subject_of_entry(const Settings& settings, const engine::Entry& entry) {
-  if (const auto given = settings.text("subject")) return open_subject(settings, *given);
-  return open_named({entry.subject, entry.subject_file, entry.subject_name, "--subject"}, entry,
-                    resolve_options(settings));
+  const auto given = settings.text("subject");
+  auto subject = given ? open_subject(settings, *given)
+                       : open_named({entry.subject, entry.subject_file, entry.subject_name, "--subject"}, entry,
+                                    resolve_options(settings));
+  return engine::held_to_entry(std::move(subject), entry);
 }
 
 std::unique_ptr<SubjectFactory> open_second_of_entry(const Settings& settings, const engine::Entry& entry) {

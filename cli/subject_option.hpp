@@ -9,6 +9,7 @@
 
 #include "cli/settings.hpp"
 #include "core/subject.hpp"
+#include "engine/campaign.hpp"
 #include "engine/corpus.hpp"
 #include "subjects/resolve.hpp"
 
@@ -34,6 +35,14 @@ std::unique_ptr<SubjectFactory> open_subject(const Settings& settings, const std
 // The same of the second of two subjects: --python-b goes before --python.
 std::unique_ptr<SubjectFactory> open_second(const Settings& settings, const std::string& text,
                                             const std::filesystem::path& log_folder);
+
+// --probe-first, --no-probe-first, --probe-cache.
+std::vector<Option> probe_first_options();
+// Holds a subject that declares no policy to what its probes show, or showed (engine/probe/first.hpp), and says so in
+// the options: by default where `by_default`, for a tenth of the campaign's time; to the end where the command line asks
+// for it; never under a policy. A campaign folder goes on with what it has.
+std::unique_ptr<SubjectFactory> probed_first(const Settings& settings, std::unique_ptr<SubjectFactory> subject,
+                                             bool by_default, engine::CampaignOptions& options);
 
 // The subject that --subject or else the entry names, as the command line would: builtin:, fault:, a shipped adapter,
 // or a file that the user has started before. Throws Error(no_subject), one sentence on what to pass, for any other

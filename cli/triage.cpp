@@ -53,10 +53,14 @@ int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile
   if (const auto known = settings.text("known")) options.known = engine::known_entries(*known);
   if (const auto calls = settings.integer("shrink-budget", 1, 1'000'000'000))
     options.shrink.calls = static_cast<std::int64_t>(*calls);
-  const auto subject = open_subject(settings, subject_of(settings, options), folder / "logs", options.policy_text);
+  auto subject = open_subject(settings, subject_of(settings, options), folder / "logs", options.policy_text);
   const Origin origin = origin_of(*subject);
   options.subject_file = origin.file;
   options.subject_name = origin.function;
+  const ops::Op& op = engine::op_of(options, subject->info());
+  options.observed = engine::observed_in(folder, subject->info(), op);
+  if (options.observed) subject = engine::held_to(std::move(subject), op, *options.observed);
+  options.observed_whence = "as this campaign began";
   const auto peer = open_peer();
   options.interrupt = end_on_interrupt();
   const auto observer =

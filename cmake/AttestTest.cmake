@@ -52,7 +52,7 @@ function(attest_test_properties name)
   # stays in the build folder.
   set_tests_properties(${name} PROPERTIES
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 125
-    ENVIRONMENT "OMP_WAIT_POLICY=passive;XDG_STATE_HOME=${PROJECT_BINARY_DIR}/tests/state;${arg_ENV}")
+    ENVIRONMENT "OMP_WAIT_POLICY=passive;XDG_STATE_HOME=${PROJECT_BINARY_DIR}/tests/state;XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/tests/cache;${arg_ENV}")
 endfunction()
 
 function(attest_check_labels name)

@@ -70,6 +70,9 @@ struct SubjectInfo {
   std::vector<Quote> documents;
   std::optional<layer_norm::Offer> layer_norm;  // its declaration of that operation, if it offers it
   std::optional<mha::Offer> mha;                // likewise
+  // The subject's own words where the policies are those that its probes showed (engine/probe/first.hpp): they promise
+  // none.
+  std::shared_ptr<const SubjectInfo> declared{};
 
   // Returns the contract for a dtype, where `forms` are chosen: that of the form_contracts that names most of them, all
   // of its own among them. Throws Error(usage) if the subject does not offer the dtype.

@@ -46,6 +46,7 @@ struct Evidence {
   Wrong wrong = Wrong::none;
   std::string note;           // one clause, such as "guard bytes before out"
   std::vector<Side> sides{};  // for a law of two subjects: A's, with the value `got`, and B's, with `expected`
+  bool as_probed = false;     // excluded by what probes showed of the subject (engine/probe/first.hpp)
 };
 
 // The outcomes of the elements of a verdict.

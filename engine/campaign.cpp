@@ -946,6 +946,7 @@ Summary begun(const CampaignOptions& options, const SubjectInfo& info, const Sub
   summary.subject_version = info.version;
   summary.policy = options.policy_text;
   summary.policy_declared = options.policy || op.policy_declared(info);
+  if (options.observed && info.declared) summary.assumed = assumed_of(*options.observed, *info.declared, op);
   summary.seed = options.seed;
   summary.repeat = options.repeat;
   if (options.subject_b) {

@@ -11,6 +11,7 @@
 #include "engine/check.hpp"
 #include "engine/known.hpp"
 #include "engine/ops.hpp"
+#include "engine/probe/first.hpp"
 #include "engine/shrink/shrink.hpp"
 #include "engine/stream.hpp"
 #include "engine/summary.hpp"
@@ -37,10 +38,12 @@ struct CampaignOptions {
   std::optional<double> seconds;       // neither: until interrupted
   int jobs = 1;
   LawChoice laws;
-  const Op* op = nullptr;                               // under test; nullptr: the first that the subject offers
-  std::optional<Policy> policy;                         // fixes the dtype to its storage format
-  std::string policy_text;                              // as given
-  std::vector<std::pair<Format, std::string>> assumed;  // policies that were seen, of a subject that declares none
+  const Op* op = nullptr;        // under test; nullptr: the first that the subject offers
+  std::optional<Policy> policy;  // fixes the dtype to its storage format
+  std::string policy_text;       // as given
+  // The observations that a subject that declares no policy is held to, and whence they are: "in 2.1 s, kept in FILE".
+  std::optional<Observed> observed;
+  std::string observed_whence;
   std::optional<Assumption> assume;
   SizeRegime sizes = SizeRegime::both;     // the choice between small shapes and those of models
   std::vector<KnownEntry> known;  // failures that are counted and do not fail the run (known.hpp)

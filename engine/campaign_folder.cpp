@@ -49,6 +49,7 @@ ordered_json identity(const CampaignOptions& options, const SubjectInfo& info, c
     add_subject(options.subject_b->subject, *info_b, op, object["subject_b"]);
     object["bits"] = options.laws.compare == LawChoice::Compare::bits;
   }
+  if (options.observed) object["observed"] = to_json(*options.observed, info, op);
   object["policy"] = options.policy ? to_text(*options.policy) : "";
   object["seed"] = options.seed_kept_back ? ordered_json(kept_back(options.seed)) : ordered_json(options.seed);
   object["r"] = options.repeat;
@@ -110,6 +111,17 @@ std::optional<std::uint64_t> seed_in(const fs::path& folder) {
   const json object = parse_json_or_discard(read_file(file, 1 << 20));
   if (!object.is_object() || !object.contains("seed") || !object["seed"].is_number_unsigned()) return std::nullopt;
   return object["seed"].get<std::uint64_t>();
+}
+
+std::optional<Observed> observed_in(const fs::path& folder, const SubjectInfo& info, const Op& op) {
+  try {
+    const json object = parse_json(read_file(folder / "campaign.json", 1 << 20));
+    if (!object.contains("observed")) return std::nullopt;
+    return observed_from_json(object.at("observed"), info, op);
+  } catch (const std::exception&) {
+    throw usage_error((folder / "campaign.json").string() +
+                      " is damaged, or of another version of attest: start a new campaign folder");
+  }
 }
 
 CampaignFolder::CampaignFolder(const CampaignOptions& options, const SubjectInfo& info, const SubjectInfo* info_b,

@@ -28,6 +28,9 @@ struct PendingFailure {
 // The options of the campaign that a folder holds, all but what may differ from run to run. Throws Error(usage).
 CampaignOptions campaign_in(const std::filesystem::path& folder);
 
+// The observations that the campaign of a folder holds its subject to; nullopt: none. Throws Error(usage).
+std::optional<Observed> observed_in(const std::filesystem::path& folder, const SubjectInfo& info, const Op& op);
+
 // The seed of the campaign that a folder holds, of a model's too; nullopt where it holds none that can be read.
 std::optional<std::uint64_t> seed_in(const std::filesystem::path& folder);
 

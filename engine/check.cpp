@@ -120,6 +120,14 @@ void run_laws(const Asking& asking, std::span<const std::size_t> laws, bool comp
   }
 }
 
+// Notes in what failed that the contract is one that probes showed.
+void note_probed(const Problem& problem, const Contract& contract, const SubjectInfo& info, CaseOutcome& outcome) {
+  if (!info.declared || contract == problem.op().contract(*info.declared, problem)) return;
+  for (LawVerdict& law : outcome.laws)
+    if (law.verdict.kind == VerdictKind::fail && law.verdict.evidence) law.verdict.evidence->as_probed = true;
+  outcome.as_probed = outcome.finding()->verdict.kind == VerdictKind::fail;
+}
+
 // After a death the next call finds a fresh instance.
 void tell(Instance& instance, const Problem& problem, std::span<const std::size_t> laws, const CaseOutcome& outcome) {
   instance.asked(problem, laws);
@@ -236,7 +244,10 @@ CaseOutcome check(const Problem& problem, const Contract& contract, Bench bench,
   if (!laws.empty()) run_laws({trial, problem, contract, subject.info(), subject}, laws, bench.compares, outcome);
   for (std::size_t i = 0; i < outcome.laws.size() && !outcome.reported; ++i)
     if (is_finding(outcome.laws[i].verdict.kind)) outcome.reported = i;
-  if (outcome.reported) outcome.needed = {outcome.finding()->law};
+  if (outcome.reported) {
+    outcome.needed = {outcome.finding()->law};
+    note_probed(problem, contract, bench.subject.info(), outcome);
+  }
   outcome.subject_calls = trial.subject_calls();
   if (bench.instance) tell(*bench.instance, problem, laws, outcome);
   const auto& elapsed = trial.elapsed();

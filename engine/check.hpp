@@ -98,7 +98,9 @@ struct CaseOutcome {
       false;  // a death or an error seen once, which a settled condition explains (avoid.hpp): counted, and no more
   bool cut_off = false;  // as it was seen: time was over before a sound instance was asked
   bool slow = false;     // a call passed its time limit, and did not when the case was asked once more
-  bool silent = false;   // a fresh instance's first call did not return: it was not asked about the case
+  bool as_probed =
+      false;  // the finding is a failure by the contract that probes showed, which differs from the declared one
+  bool silent = false;  // a fresh instance's first call did not return: it was not asked about the case
   std::int64_t subject_calls = 0;
   Seconds seconds;
 

@@ -6,6 +6,7 @@
 #include "engine/check.hpp"
 #include "engine/instance.hpp"
 #include "engine/quiet.hpp"
+#include "engine/restated.hpp"
 #include "engine/sound.hpp"
 #include "engine/timed.hpp"
 #include "properties/property.hpp"
@@ -300,6 +301,25 @@ class Confirmation {
   bool sound_ = false;
 };
 
+// Puts the outcome by the contract that the subject declares in the place of one by what its probes showed, if that
+// contract is broken, too. A finding whose check there OutOfTime ends is cut off.
+CaseOutcome by_declared(const Problem& problem, Bench bench, std::span<const std::size_t> laws,
+                        const std::function<bool(const CaseOutcome&)>& settled, CaseOutcome seen) {
+  const AsDeclared declared(bench, false);
+  try {
+    const Contract contract = problem.op().contract(declared.bench().subject.info(), problem);
+    CaseOutcome outcome = check_confirmed(problem, contract, declared.bench(), laws, settled);
+    outcome.subject_calls += seen.subject_calls;
+    outcome.seconds += seen.seconds;
+    if (outcome.reported) return outcome;
+    seen.subject_calls = outcome.subject_calls;
+    seen.seconds = outcome.seconds;
+  } catch (const OutOfTime&) {
+    seen.cut_off = true;
+  }
+  return seen;
+}
+
 }  // namespace
 
 Verdict flaky_verdict(const Verdict& seen, const std::string& why) {
@@ -315,7 +335,8 @@ CaseOutcome check_confirmed(const Problem& problem, const Contract& contract, Be
   const Instance::Mark begin = bench.instance->mark();
   CaseOutcome outcome = check(problem, contract, bench, laws);
   if (!outcome.reported) return outcome;
-  return Confirmation(problem, contract, bench, laws, std::move(outcome), begin, settled).run();
+  outcome = Confirmation(problem, contract, bench, laws, std::move(outcome), begin, settled).run();
+  return outcome.as_probed ? by_declared(problem, bench, laws, settled, std::move(outcome)) : outcome;
 }
 
 CaseOutcome confirm_late(const Problem& problem, const Contract& contract, Bench bench,

@@ -262,6 +262,7 @@ class Reader {
     if (storage_of(policy_of(e.contract)) != storage_of(e.problem))
       throw usage_error("the policy's storage format is not the problem's dtype");
     e.policy_given = flag(object, "policy_given");
+    if (object.contains("as_probed")) e.as_probed = flag(object, "as_probed");
     e.property = string(object, "property");
     if (refile(e.property)) e.refiled = string(object, "property");
     law_named(e.property, op);
@@ -373,6 +374,7 @@ ordered_json to_json(const Entry& e) {
   object["text"] = to_text(portable_problem(e.problem));
   object["problem"] = to_json(portable_problem(e.problem));
   object["policy_given"] = e.policy_given;
+  if (e.as_probed) object["as_probed"] = true;
   object["contract"] = to_json(e.contract);
   if (e.subject_b) object["subject_b"] = second_to_json(*e.subject_b);
   object["property"] = e.property;

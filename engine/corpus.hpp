@@ -59,6 +59,7 @@ struct Entry {
   Problem problem;
   Contract contract;
   bool policy_given = false;  // the policy came from --policy: replay asks the subject for it
+  bool as_probed = false;  // the contract is one that probes showed: replay holds the subject to it, and asks no probe
   std::string property;
   std::string refiled{};  // the law that it was stored under, which is gone: ensemble-error is asked in its place
   std::vector<std::string> with;           // further properties that must run beside it for the failure to show

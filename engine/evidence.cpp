@@ -60,6 +60,7 @@ ordered_json to_json(const Evidence& evidence) {
   object["ratio"] = real_to_json(evidence.ratio);
   object["wrong"] = name(evidence.wrong);
   if (!evidence.note.empty()) object["note"] = evidence.note;
+  if (evidence.as_probed) object["as_probed"] = true;
   for (const Side& side : evidence.sides) object["sides"].push_back(side_to_json(side));
   return object;
 }
@@ -85,6 +86,8 @@ Evidence evidence_from_json(const json& object) {
           known = true;
         }
       if (!known) throw usage_error("wrong of a witness is no class of value that this version knows");
+    } else if (key == "as_probed" && value.is_boolean()) {
+      evidence.as_probed = value.get<bool>();
     } else if (key == "sides") {
       evidence.sides = sides_from_json(value);
     } else if (key == "got") {

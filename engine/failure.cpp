@@ -8,6 +8,7 @@
 #include "engine/bucket.hpp"
 #include "engine/instance.hpp"
 #include "engine/processor.hpp"
+#include "engine/restated.hpp"
 #include "engine/stream.hpp"
 #include "properties/property.hpp"
 
@@ -162,6 +163,7 @@ void conclude(Entry& entry, FailureKey key, const std::vector<Asked>& after, Ver
     if (const std::string_view name = all_laws()[law].name; name != key.property) entry.with.emplace_back(name);
   entry.after = earlier_calls(after);
   entry.contract = contract_for_problem(asker.info, asker.policy, entry.problem);
+  entry.as_probed = asker.info.declared != nullptr;
   if (asker.peer != nullptr) {
     entry.subject_b.emplace();
     entry.subject_b->version = asker.peer->version;
@@ -178,7 +180,8 @@ void conclude(Entry& entry, FailureKey key, const std::vector<Asked>& after, Ver
 
 }  // namespace
 
-Entry as_it_was_seen(const Failure& failure, const Asker& asker, const ShrinkStep* better) {
+Entry as_it_was_seen(const Failure& failure, const Asker& of, const ShrinkStep* better) {
+  const Asker asker{of.subject, of.policy, info_judged_by(of.info, failure.outcome.as_probed), of.peer};
   Entry entry = begun(failure, asker);
   Verdict verdict = failure.outcome.finding()->verdict;
   if (better != nullptr) {
@@ -190,12 +193,34 @@ Entry as_it_was_seen(const Failure& failure, const Asker& asker, const ShrinkSte
   return entry;
 }
 
-Entry reproduce(const Failure& failure, Bench bench, const std::string& subject, const std::optional<Policy>& policy,
+namespace {
+
+// A problem that was shrunk by what probes showed may break the declared contract, which its first one kept: then it is
+// a failure of that.
+Entry shrunk_by_declared(Entry entry, const CaseOutcome& shown, Bench asked, const std::string& subject,
+                         const ShrinkLimits& limits, const ShrinkBudget& budget,
+                         const std::function<void(const ShrinkStep&)>& accepted) {
+  const AsDeclared declared(asked, false);
+  const Contract contract = entry.problem.op().contract(declared.bench().subject.info(), entry.problem);
+  const CaseOutcome outcome = check_confirmed(entry.problem, contract, declared.bench(), shown.needed);
+  if (!outcome.reported) return entry;
+  Entry plain = reproduce({entry.problem, outcome, entry.seed, entry.case_number}, declared.bench(), subject,
+                          std::nullopt, limits, budget, accepted);
+  plain.original = entry.original;
+  plain.shrink_calls += entry.shrink_calls;
+  return plain;
+}
+
+}  // namespace
+
+Entry reproduce(const Failure& failure, Bench asked, const std::string& subject, const std::optional<Policy>& policy,
                 const ShrinkLimits& limits, ShrinkBudget budget,
                 const std::function<void(const ShrinkStep&)>& accepted) {
   Instance unknown;
-  if (!bench.instance) bench.instance = &unknown;
+  if (!asked.instance) asked.instance = &unknown;
   const CaseOutcome outcome = as_seen(failure.outcome);
+  const AsDeclared declared(asked, outcome.as_probed);
+  const Bench bench = declared.bench();
   const Asker asker{subject, policy, bench.subject.info(), bench.compares ? &bench.peer->info() : nullptr};
   Entry entry = begun(failure, asker);
   const Verdict& seen = outcome.finding()->verdict;
@@ -210,7 +235,8 @@ Entry reproduce(const Failure& failure, Bench bench, const std::string& subject,
   else
     verdict = reproducer.alone(seen, outcome.before, failure.outcome.unrepeated ? why_unrepeated : why_not_fresh);
   conclude(entry, attempt.key(), attempt.after(), std::move(verdict), outcome, asker);
-  return entry;
+  return entry.as_probed ? shrunk_by_declared(std::move(entry), outcome, asked, subject, limits, budget, accepted)
+                         : entry;
 }
 
 bool simpler(const Entry& a, const Entry& b) {

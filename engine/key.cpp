@@ -73,7 +73,8 @@ std::string message_class(std::string_view message) {
 FailureKey key_of(std::string_view property, const Verdict& verdict) {
   FailureKey key{std::string(property), verdict.kind, {}};
   if (verdict.evidence)
-    key.what = std::string(class_of(verdict.evidence->wrong)) + side_at_fault(verdict.evidence->sides);
+    key.what = std::string(class_of(verdict.evidence->wrong)) + side_at_fault(verdict.evidence->sides) +
+               (verdict.evidence->as_probed ? "-as-probed" : "");
   else
     key.what = message_class(verdict.reason);
   return key;

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "engine/bucket.hpp"
@@ -28,7 +29,8 @@ class Subjects {
   // Throws Error.
   Bench bench(const Entry& entry) {
     std::string key = entry.subject + "\n" + entry.subject_file.string() + "\n" + entry.subject_name +
-                      (entry.policy_given ? "\n" + to_text(policy_of(entry.contract)) : "");
+                      (entry.policy_given ? "\n" + to_text(policy_of(entry.contract)) : "") +
+                      (entry.as_probed ? "\n" + to_json(entry.contract).dump() : "");
     if (const auto& b = entry.subject_b) key += "\n" + b->subject + "\n" + b->file.string() + "\n" + b->name;
     Slot& slot = slots_[key];
     if (slot.error) throw *slot.error;

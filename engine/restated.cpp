@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "subjects/origin.hpp"
+
 namespace attest::engine {
 namespace {
 
@@ -15,10 +17,12 @@ class RestatedInstance final : public Restated {
   std::unique_ptr<Subject> inner_;
 };
 
-class RestatedFactory final : public SubjectFactory {
+class RestatedFactory final : public FromFile {
  public:
   RestatedFactory(std::unique_ptr<SubjectFactory> inner, SubjectInfo info)
-      : inner_(std::move(inner)), info_(std::move(info)) {}
+      : inner_(std::move(inner)), info_(std::move(info)) {
+    origin_ = origin_of(*inner_);
+  }
   [[nodiscard]] const SubjectInfo& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<Subject> open() const override {
     return std::make_unique<RestatedInstance>(info_, inner_->open());

@@ -11,21 +11,23 @@
 #include "engine/file.hpp"
 #include "engine/instance.hpp"
 #include "engine/known.hpp"
+#include "engine/restated.hpp"
 #include "engine/stream.hpp"
 
 namespace attest::engine {
 namespace {
 
 // The failure as it was seen: an entry that nothing was shrunk of.
-Entry seen_entry(const Problem& problem, const Contract& contract, const CaseOutcome& outcome,
+Entry seen_entry(const Problem& problem, const SubjectInfo& info, const CaseOutcome& outcome,
                  const CampaignOptions& options) {
   const Verdict& verdict = outcome.finding()->verdict;
   Entry entry;
   entry.subject = portable_subject(options.subject);
   entry.problem = problem;
-  entry.contract = contract;
+  entry.contract = contract_for_problem(info_judged_by(info, outcome.as_probed), options.policy, problem);
+  entry.as_probed = outcome.as_probed;
   entry.property = outcome.key().property;
-  entry.bucket = bucket_of(outcome.key(), entry.subject, policy_of(contract), problem);
+  entry.bucket = bucket_of(outcome.key(), entry.subject, policy_of(entry.contract), problem);
   entry.policy_given = options.policy.has_value();
   entry.seen = verdict.kind;
   entry.reason = verdict.reason;
@@ -52,7 +54,7 @@ Summary run_problem(const Problem& problem, const SubjectFactory& subject, const
   Finding finding;
   finding.cases_to_first = 1;
   if (options.corpus.empty()) {
-    finding.entry = seen_entry(problem, contract, outcome, options);
+    finding.entry = seen_entry(problem, info, outcome, options);
   } else {
     finding.entry = reproduce({problem, outcome, seed_of(problem), {}}, bench, options.subject, options.policy,
                               {info, problem.op().dtypes(info), {}}, options.shrink, {});

@@ -87,6 +87,7 @@ struct Summary {
   std::string verb, subject, subject_version, policy;  // policy: as given, empty if drawn per problem
   bool policy_declared =
       true;  // false: neither given nor declared by the subject; the most generous reading of each dtype
+  std::vector<std::pair<Format, std::string>> assumed;  // policies that probes showed, by dtype, where none is declared
   std::uint64_t seed = 0;
   std::uint64_t repeat = 1;  // for how many cases each plan was kept
   std::string shard;         // "i/n", empty if whole

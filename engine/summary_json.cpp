@@ -152,6 +152,7 @@ ordered_json to_json(const Summary& s, const std::function<std::string(const Fin
   }
   object["policy"] = s.policy;
   object["policy_declared"] = s.policy_declared;
+  for (const auto& [dtype, policy] : s.assumed) object["assumed"][std::string(name(dtype))] = policy;
   object["seed"] = s.seed;
   object["repeat"] = s.repeat;
   object["interrupted"] = s.interrupted;

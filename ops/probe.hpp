@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,6 +59,9 @@ struct ProbeTarget {
   std::vector<FormChoice> forms{};  // the forms of every call
 };
 
+// Tells whether a stage of the policy, in the policy's order, is asked.
+using AsksStage = std::function<bool(std::size_t stage)>;
+
 // The answer of one call: every element of every output in logical order, the first sample's first.
 struct Answered {
   CallResult call;
@@ -82,6 +86,10 @@ class Probes {
   [[nodiscard]] virtual std::vector<ProbeRow> stages(const ProbeTarget& target) const = 0;
   [[nodiscard]] virtual std::vector<ProbeRow> semantics(const ProbeTarget& target) const = 0;
 
+  // The rows that narrowed() reads, of the stages for which `asks` holds: what the calls of stages() exclude, without a
+  // verdict of any.
+  [[nodiscard]] virtual std::vector<ProbeRow> kept(const ProbeTarget& target, const AsksStage& asks) const = 0;
+
   // Plain problems of growing work that the subject takes, for questions of repetition and speed.
   [[nodiscard]] virtual std::vector<Problem> sizes(const Supports& supports, Format dtype) const = 0;
   // One of them with `samples` samples, whose first is that of the problem itself, or with as many threads; nullopt
@@ -100,8 +108,10 @@ class Probes {
   // The most generous reading without what the rows exclude, and with all that they do not: a kernel that computes
   // alike in every call keeps it wherever it keeps the contract.
   [[nodiscard]] virtual Contract narrowed(const Contract& generous, const std::vector<ProbeRow>& rows) const = 0;
-  // A subject's info with these contracts, one for each of its dtypes in their order.
-  [[nodiscard]] virtual SubjectInfo holding(SubjectInfo info, const std::vector<Contract>& contracts) const = 0;
+  // A subject's info with these contracts, one for each of its dtypes in their order; its own where a problem chooses a
+  // form of `apart`.
+  [[nodiscard]] virtual SubjectInfo holding(SubjectInfo info, const std::vector<Contract>& contracts,
+                                            const std::vector<FormChoice>& apart) const = 0;
 };
 
 }  // namespace attest::ops

@@ -225,8 +225,11 @@ std::string header_html(const json& record) {
   text += fmt::format("<p class=\"soft\">The bound judged {} of the problems and {} output elements.</p>\n",
                       percent(count_of(record, "judged"), cases), grouped(count_of(record, "elements")));
   if (!record.value("policy_declared", true))
-    text +=
-        "<p class=\"warning\">The subject declares no policy: each type is held to its most generous reading.</p>\n";
+    text += record.contains("assumed")
+                ? "<p class=\"warning\">The subject declares no policy: it is held to what its "
+                  "probes showed (docs/probe.md).</p>\n"
+                : "<p class=\"warning\">The subject declares no policy: each type is held to its "
+                  "most generous reading.</p>\n";
   if (record.value("interrupted", false))
     text += "<p class=\"warning\">The campaign was interrupted: this is not all.</p>\n";
   if (const std::string silent = said(record, "silent"); !silent.empty())

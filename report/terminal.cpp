@@ -27,10 +27,7 @@ class Terminal : public engine::Observer {
     line_.say(line + "\n");
     quiet_until_shrunk_ = !campaign.known.empty();
     const ops::Op& op = engine::op_of(campaign, info);
-    if (!op.policy_declared(info) && !campaign.policy)
-      line_.say(campaign.assumed.empty() ? std::string(campaign.subject_b ? undeclared_policies : undeclared_policy)
-                                         : assumed_policy(campaign.assumed));
-    if (!op.policy_declared(info) && !campaign.policy && campaign.assumed.empty()) line_.say(op.undeclared_reach(info));
+    line_.say(policy_text(campaign, info));
     line_.say(op.preface(info));
   }
 

@@ -9,6 +9,7 @@
 
 #include "core/problem.hpp"
 #include "engine/bucket.hpp"
+#include "engine/campaign.hpp"
 
 namespace attest::report {
 namespace {
@@ -143,13 +144,17 @@ std::string conditions_text(const engine::Entry& entry, std::string_view indent,
   const auto line = [&](std::string_view label, const std::string& text) {
     return fmt::format("{}{:<{}}{}\n", indent, label, width, text);
   };
-  if (entry.shown)
-    return line("shows", fmt::format("in {} of {} runs: answers differ from call to call", entry.shown->seen,
-                                     entry.shown->runs));
-  const std::size_t count = entry.after.size();
   std::string text;
+  if (entry.as_probed)
+    text = line("assumes", fmt::format("{} in every call, as its probes showed: it fails the accuracy that they saw, "
+                                       "and no promise of its own",
+                                       to_text(policy_of(entry.contract))));
+  if (entry.shown)
+    return text + line("shows", fmt::format("in {} of {} runs: answers differ from call to call", entry.shown->seen,
+                                            entry.shown->runs));
+  const std::size_t count = entry.after.size();
   if (entry.seen == VerdictKind::poisoned && !entry.with.empty())
-    text = line("calls", fmt::format("those that {} makes of it", fmt::join(entry.with, ", ")));
+    text += line("calls", fmt::format("those that {} makes of it", fmt::join(entry.with, ", ")));
   if (count == 0) return text;
   text += line("after", fmt::format("{} on the same instance: answers differ from call to call",
                                     count == 1 ? "this call" : fmt::format("these {} calls", count)));
@@ -188,17 +193,39 @@ std::string rerun_line(const engine::Summary& summary, const engine::Finding& fi
     return "attest replay " + (portable ? std::string() : "--subject " + shell_quoted(summary.subject) + " ") +
            (portable_b ? std::string() : "--subject-b " + shell_quoted(summary.subject_b) + " ") +
            shell_quoted(finding.reproducer);
-  return check_line(summary, finding.entry.property, to_text(finding.entry.problem));
+  return check_line(summary, finding.entry.property, to_text(finding.entry.problem)) +
+         (finding.entry.as_probed ? " --probe-first" : "");
 }
 
 nlohmann::ordered_json summary_json(const engine::Summary& summary) {
   return engine::to_json(summary, [&](const engine::Finding& finding) { return rerun_line(summary, finding); });
 }
 
-std::string assumed_policy(const std::vector<std::pair<Format, std::string>>& assumed) {
-  std::string text =
-      "it declares no policy: it is held to what its probes showed, as if it computed alike in every call:\n";
-  for (const auto& [dtype, policy] : assumed) text += fmt::format("  {}: {}\n", name(dtype), policy);
+std::string policy_text(const engine::CampaignOptions& campaign, const SubjectInfo& info) {
+  const ops::Op& op = engine::op_of(campaign, info);
+  if (campaign.policy) return {};
+  if (campaign.subject_b) return op.policy_declared(info) ? "" : std::string(undeclared_policies);
+  if (op.policy_declared(info)) return {};
+  if (!info.declared) {
+    std::string text(undeclared_policy);
+    if (campaign.observed)
+      text += fmt::format(
+          "  {} ({})\n",
+          campaign.observed->seconds ? "there was no time for its probes" : "its probes show no wider stage",
+          campaign.observed_whence);
+    return text + op.undeclared_reach(info);
+  }
+  std::string text = fmt::format(
+      "it declares no policy: it is held to what its probes showed ({}), as if it computed alike in every call:\n",
+      campaign.observed_whence);
+  for (const auto& [dtype, policy] : engine::assumed_of(*campaign.observed, *info.declared, op))
+    text += fmt::format("  {}: {}\n", name(dtype), policy);
+  for (const auto& [forms, why] :
+       {std::pair{&campaign.observed->apart, "show less"}, {&campaign.observed->unasked, "there was no time to ask"}}) {
+    std::vector<std::string> said;
+    for (const FormChoice& choice : *forms) said.push_back(choice.name + "=" + choice.value);
+    if (!said.empty()) text += fmt::format("  most generous reading in {}, which {}\n", fmt::join(said, ", "), why);
+  }
   return text;
 }
 

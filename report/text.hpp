@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/verdict.hpp"
+#include "engine/campaign.hpp"
 #include "engine/summary.hpp"
 
 namespace attest::report {
@@ -41,8 +42,9 @@ std::string evidence_line(const Evidence& evidence);
 inline constexpr std::string_view undeclared_policy =
     "it declares no policy: each dtype is held to its most generous reading (f16-all, bf16-all, f32, f64)\n";
 
-// The policy that a subject that was probed first is held to, and the assumption behind it.
-std::string assumed_policy(const std::vector<std::pair<Format, std::string>>& assumed);
+// The policy that a subject that declares none is held to, and how much that can find; empty for one that declares it.
+// Of one that was probed first: what that showed, whence, and the assumption behind it.
+std::string policy_text(const engine::CampaignOptions& campaign, const SubjectInfo& info);
 
 // The line of one of two subjects: "1: outside its bound, 1 off the exact 0, 8.39e+05 x the radius 1.19e-06".
 std::string side_line(const Side& side);

@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "engine/explain/parts.hpp"
 #include "engine/replay.hpp"
+#include "engine/restated.hpp"
 #include "engine/sound.hpp"
 #include "engine/stream.hpp"
 
@@ -63,7 +64,8 @@ Verdict verdict_of(const CaseOutcome& outcome, std::size_t law) {
 
 Evidenced ask(const Entry& entry, const Problem& problem, Bench bench, const ExplainLimits& limits) {
   const std::optional<Policy> policy = entry.policy_given ? std::optional(policy_of(entry.contract)) : std::nullopt;
-  Evidenced asked{contract_for_problem(bench.subject.info(), policy, problem), {}, {}, 0, 0, {}};
+  const SubjectInfo& info = info_judged_by(bench.subject.info(), entry.as_probed);
+  Evidenced asked{contract_for_problem(info, policy, problem), {}, {}, 0, 0, {}};
   Witnessing witness(bench.subject);
   const Bench seen{witness, bench.peer, nullptr, bench.quiet, bench.compares};
   if (const std::vector<Asked> before = calls_before(entry); !before.empty())

@@ -47,8 +47,10 @@ Answer asked(Subject& subject, const attest::mha::Inputs& inputs, const attest::
   return answer;
 }
 
-attest::mha::StageOutputs stages_to_ask(const Problem& problem, const Contract& contract, const Supports& supports) {
-  attest::mha::StageOutputs stages = make_stages(problem, type_of_stages(contract));
+attest::mha::StageOutputs stages_to_ask(const Problem& problem, const Contract& contract, const SubjectInfo& info) {
+  const Supports& supports = info.mha.value().supports;
+  const Contract& said = info.declared ? info.declared->mha.value().contract(problem.dtype, info.name) : contract;
+  attest::mha::StageOutputs stages = make_stages(problem, type_of_stages(said));
   int output = 0;  // out is the first
   for (Tensor* stage : {&stages.q, &stages.k, &stages.v, &stages.heads})
     stage->poison(properties::fence_of(problem.seed, 0, ++output));

@@ -93,9 +93,8 @@ class MhaExchange final : public Exchange {
   }
   [[nodiscard]] Call call() const override { return as_plugin(own_call(), own_.self); }
   bool ask_for(const Law& law, const ops::Contract& contract, const SubjectInfo& info) override {
-    const Supports& supports = info.mha.value().supports;
-    if (!is_stage_bound(law) || !supports.gives_stages()) return false;
-    stages_ = stages_to_ask(own_, contract.as<Contract>(), supports);
+    if (!is_stage_bound(law) || !info.mha.value().supports.gives_stages()) return false;
+    stages_ = stages_to_ask(own_, contract.as<Contract>(), info);
     return true;
   }
 

@@ -58,8 +58,9 @@ struct Answer {
 // nanoseconds to `elapsed`.
 Answer asked(Subject& subject, const attest::mha::Inputs& inputs, const attest::mha::StageOutputs& stages,
              std::int64_t& calls, std::int64_t& elapsed);
-// Poisoned tensors for the stages that a subject gives, of a type that holds whatever the contract lets them leave.
-attest::mha::StageOutputs stages_to_ask(const Problem& problem, const Contract& contract, const Supports& supports);
+// Poisoned tensors for the stages that a subject gives, of a type that holds whatever the contract lets them leave; of a
+// subject that is held to what its probes showed, the contract that it says itself, since it knows no other.
+attest::mha::StageOutputs stages_to_ask(const Problem& problem, const Contract& contract, const SubjectInfo& info);
 
 // ---- layout.cpp
 // The same problem with its tensors contiguous, or, where they are, in another layout that the subject takes, drawn

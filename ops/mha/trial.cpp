@@ -147,7 +147,7 @@ class MhaTrial final : public Trial {
   // Makes a call of its own: a call that asks for stages may go another way, and exact laws compare calls that go the
   // same.
   Verdict check_stages() {
-    const StageOutputs stages = stages_to_ask(problem_, contract_, subject_.info().mha.value().supports);
+    const StageOutputs stages = stages_to_ask(problem_, contract_, subject_.info());
     Answer result = call(inputs_, stages);
     if (result.call.status != CallStatus::done) throw CallFailed(result.call);
     if (result.violation) return Verdict::fail(std::move(*result.violation));

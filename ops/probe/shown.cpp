@@ -39,6 +39,12 @@ std::string clause(const Evidence& e) {
 
 }  // namespace
 
+double element_of(const Exchange& exchange, const Place& index, std::string_view output) {
+  for (const auto& [name, tensor] : exchange.outputs())
+    if (name == output) return tensor->at(index[0], index[1], index[2], index[3]);
+  throw internal_error(fmt::format("a call under probe has no output {}", output));
+}
+
 Shown::Shown(const Problem& problem, const Contract& contract, Subject& subject)
     : exchange_(problem.op().exchange(problem)) {
   const Op& op = problem.op();
@@ -76,12 +82,6 @@ Shown Shown::refused(std::string_view reason) {
 
 bool Shown::fits(const Contract& contract) const { return exchange_->judge(contract).kind != VerdictKind::fail; }
 bool Shown::passes(const Contract& contract) const { return exchange_->judge(contract).kind == VerdictKind::pass; }
-
-double Shown::at(const Place& index, std::string_view output) const {
-  for (const auto& [name, tensor] : exchange_->outputs())
-    if (name == output) return tensor->at(index[0], index[1], index[2], index[3]);
-  throw internal_error(fmt::format("a call under probe has no output {}", output));
-}
 
 Shown Asked::ask(const Problem& problem) const {
   Shown shown(problem, contract, subject);

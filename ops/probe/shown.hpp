@@ -19,6 +19,9 @@ namespace attest::ops::probing {
 using Place = std::array<Index, 4>;
 using Elements = std::function<double(std::string_view output, const Place&)>;
 
+// An element of an output that the call asked for. Throws Error(internal) for one that is not there.
+double element_of(const Exchange& exchange, const Place& index, std::string_view output);
+
 // One call and its result, held to the policy bound of its operation.
 class Shown {
  public:
@@ -50,8 +53,10 @@ class Shown {
   [[nodiscard]] const std::optional<Evidence>& violation() const noexcept { return violation_; }
   [[nodiscard]] const Verdict& verdict() const noexcept { return verdict_; }
 
-  // An element of an output that the call asked for. Throws Error(internal) for one that is not there.
-  [[nodiscard]] double at(const Place& index, std::string_view output = "out") const;
+  // The same as element_of().
+  [[nodiscard]] double at(const Place& index, std::string_view output = "out") const {
+    return element_of(*exchange_, index, output);
+  }
   [[nodiscard]] Elements elements() const {
     return [this](std::string_view output, const Place& index) { return at(index, output); };
   }

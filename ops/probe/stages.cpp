@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "core/policy_stages.hpp"
 #include "ops/op.hpp"
@@ -213,7 +214,72 @@ std::vector<Seen> some_of(Told& told, bool outside) {
   return found;
 }
 
+// ---- what is kept, and no more --------------------------------------------------------------------------------------
+
+// Tells whether nothing is lost in any shot. One that is refused at other sizes says nothing.
+bool is_kept(const Question& question, Subject& subject) {
+  const SubjectInfo& info = subject.info();
+  const Supports supports(info);
+  std::vector<const Shot*> shots;
+  std::vector<std::unique_ptr<Exchange>> exchanges;
+  std::vector<Call> calls;
+  for (const Shot& shot : question.shots) {
+    const Op& op = shot.problem.op();
+    if (op.declined(shot.problem, supports, op.dtypes(info))) {
+      if (shot.further) continue;
+      return false;
+    }
+    shots.push_back(&shot);
+    exchanges.push_back(op.exchange(shot.problem));
+    calls.push_back(exchanges.back()->call());
+  }
+  const std::vector<CallResult> results = subject.run(calls);
+  for (std::size_t n = 0; n < shots.size(); ++n) {
+    if (results[n].status == CallStatus::unsupported && shots[n]->further) continue;
+    if (results[n].status != CallStatus::done) return false;
+    const Elements elements = [&](std::string_view output, const Place& index) {
+      return element_of(*exchanges[n], index, output);
+    };
+    const double got = shots[n]->read(elements);
+    if (!(got >= shots[n]->lo && got <= shots[n]->hi)) return false;
+  }
+  return true;
+}
+
+// The hardest questions come first, since they may exclude what others do.
+ProbeRow kept_row(const StageQuestions& of, Subject& subject, std::span<const Format> formats, Format most) {
+  std::vector<Format> excluded;
+  const auto is_excluded = [&](Format format) { return std::ranges::count(excluded, format) != 0; };
+  for (const Question& question : std::views::reverse(of.questions))
+    if (!question.vetoes && !std::ranges::all_of(question.excludes, is_excluded) && is_kept(question, subject))
+      excluded.insert(excluded.end(), question.excludes.begin(), question.excludes.end());
+  ProbeRow row;
+  for (const Question& question : of.questions) {
+    if (excluded.empty() || !(question.vetoes || question.excludes.empty())) continue;
+    if (is_kept(question, subject)) {
+      excluded.insert(excluded.end(), question.excludes.begin(), question.excludes.end());
+      row.bits = std::max(row.bits, question.bits);
+    } else {
+      std::erase_if(excluded, [&](Format format) { return std::ranges::count(question.excludes, format) != 0; });
+    }
+  }
+  row.stage = of.part;
+  row.of_stage = of.stage;
+  row.at_least = at_least(excluded, formats, most);
+  return row;
+}
+
 }  // namespace
+
+std::vector<ProbeRow> kept_rows(const ProbeTarget& target, const std::vector<StageQuestions>& questions,
+                                const Model& model, const AsksStage& asks) {
+  std::vector<ProbeRow> rows;
+  const Format most = target.dtype == Format::f64 ? Format::f64 : Format::f32;
+  for (const StageQuestions& of : questions)
+    if (asks(of.stage))
+      rows.push_back(kept_row(of, target.subject, model.formats(of.stage), of.stored ? target.dtype : most));
+  return rows;
+}
 
 StageRows stage_rows(const Asked& asked, const std::vector<StageQuestions>& questions, const Model& model) {
   StageRows told{{}, asked.contract};

@@ -20,7 +20,8 @@ class Cli(unittest.TestCase):
         self.folder.cleanup()
 
     def attest(self, *words, params=None, timeout=600):
-        env = {k: v for k, v in os.environ.items() if k != "ATTEST_PARAMS"} | {"XDG_STATE_HOME": str(self.cwd / "state")}
+        folders = {f"XDG_{kind}_HOME": str(self.cwd / kind.lower()) for kind in ("STATE", "CACHE")}
+        env = {k: v for k, v in os.environ.items() if k != "ATTEST_PARAMS"} | folders
         if params is not None:
             env["ATTEST_PARAMS"] = params
         return subprocess.run([self.program, *map(str, words)], cwd=self.cwd, env=env, capture_output=True, text=True,

@@ -44,5 +44,7 @@ void take_meanings(Contract& contract, const std::vector<ProbeRow>& rows);
 // The contract with a policy that is wider, as far as the rows exclude what is narrower, and numbers that a kernel may
 // need there that keeps it in a narrow one; nullopt where it declares numbers that say more.
 std::optional<Contract> narrowed(const Contract& generous, const std::vector<ProbeRow>& rows);
+// Tells whether it looks at the stage.
+bool is_narrowed(std::size_t stage) noexcept;
 
 }  // namespace attest::ops::of_attention

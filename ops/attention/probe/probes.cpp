@@ -37,6 +37,9 @@ std::optional<Format> least_of(const std::vector<ProbeRow>& rows, Stage stage) {
   return probing::least_of(rows, static_cast<std::size_t>(stage));
 }
 
+constexpr std::array narrowed_stages{Stage::scale,   Stage::qk,      Stage::score, Stage::softcap,
+                                     Stage::softmax, Stage::weights, Stage::pv};
+
 class AttentionProbes final : public Probes {
  public:
   [[nodiscard]] std::vector<ProbeRow> stages(const ProbeTarget& target) const override {
@@ -47,6 +50,10 @@ class AttentionProbes final : public Probes {
     further.asked.promised = &target.contract;
     for (ProbeRow& row : number_rows(further, rows)) rows.push_back(std::move(row));
     return rows;
+  }
+  [[nodiscard]] std::vector<ProbeRow> kept(const ProbeTarget& target, const ops::AsksStage& asks) const override {
+    return probing::kept_rows(target, asked_stages(of(target, target.contract)), PlainAttention(),
+                              [&](std::size_t stage) { return is_narrowed(stage) && asks(stage); });
   }
   [[nodiscard]] std::vector<ProbeRow> semantics(const ProbeTarget& target) const override {
     Asking asking = of(target, target.contract);
@@ -106,7 +113,13 @@ class AttentionProbes final : public Probes {
     auto c = of_attention::narrowed(generous.as<Contract>(), rows);
     return c ? ops::Contract(std::move(*c)) : generous;
   }
-  [[nodiscard]] SubjectInfo holding(SubjectInfo info, const std::vector<ops::Contract>& contracts) const override {
+  [[nodiscard]] SubjectInfo holding(SubjectInfo info, const std::vector<ops::Contract>& contracts,
+                                    const std::vector<FormChoice>& apart) const override {
+    for (const FormChoice& choice : apart) {
+      FormContract own{{choice}, {}};
+      for (const Format dtype : info.dtypes) own.contracts.push_back(info.contract(dtype, own.forms));
+      info.form_contracts.push_back(std::move(own));
+    }
     info.policies.clear();
     info.arithmetic.clear();
     for (const ops::Contract& contract : contracts) {
@@ -157,6 +170,10 @@ void take_meanings(Contract& c, const std::vector<ProbeRow>& rows) {
   c.batch_invariant = probing::batch_seen(rows);
 }
 
+bool is_narrowed(std::size_t stage) noexcept {
+  return std::ranges::find(narrowed_stages, static_cast<Stage>(stage)) != narrowed_stages.end();
+}
+
 // A kernel that keeps the generous reading in a narrow format may be off by as much as that format rounds in exp, in a
 // division and in tanh, whatever its other formats are: the bounds of these errors stay as they are. Sums may be cut,
 // and lose the bits below those seen.
@@ -165,8 +182,7 @@ std::optional<Contract> narrowed(const Contract& generous, const std::vector<Pro
   Contract c = generous;
   const Policy before = c.policy;
   Arithmetic& how = c.arithmetic;
-  for (const Stage stage :
-       {Stage::scale, Stage::qk, Stage::score, Stage::softcap, Stage::softmax, Stage::weights, Stage::pv}) {
+  for (const Stage stage : narrowed_stages) {
     const auto least = least_of(rows, stage);
     if (!least || !holds(*least, before[stage]) || *least == before[stage]) continue;
     if (stage == Stage::qk || stage == Stage::pv) {

@@ -32,46 +32,6 @@ Offset offset_of(Format dtype) {
   }
 }
 
-// t of such a row is 1 and -1: the loss of squares about 0 shows in its variance.
-ProbeRow variance(const Asking& asking) {
-  const std::string stage = "variance", promised(name(asking.contract.arithmetic.variance));
-  const Maker& maker = asking.maker;
-  if (!maker.layer()) return untold(stage, "mean of squares", "RMSNorm has no mean");
-  const auto [offset, least] = offset_of(maker.dtype());
-  const Index n = maker.width(least);
-  if (n < least || n % 2 != 0) return untold(stage, promised, fmt::format("it takes rows of {} or more", least));
-  Problem p = maker.blank(n);
-  p.values = Values::alternating;
-  p.offset = offset;
-  const bool fine = maker.has_params();
-  constexpr double gain = 4096;
-  const double factor = fine ? gain + maker.gamma_offset() : 1;
-  for (const Index column : {0, 1}) {
-    if (!fine) break;
-    set_gamma(p, column, gain);
-    set_beta(p, column, column == 0 ? -gain : gain);
-  }
-  const Shown shown = asking.asked.ask(p);
-  if (!shown.done()) return refused_row(stage, promised, shown);
-  double error = 0;
-  for (const Index column : {0, 1}) {
-    const double sign = column == 0 ? 1 : -1, expected = sign * (fine ? factor - gain : 1);
-    const double off = std::fabs(shown.at({0, column, 0, 0}) - expected) / factor;
-    error = std::isnan(off) ? off : std::max(error, off);
-  }
-  const bool one_pass = asking.contract.arithmetic.variance == Variance::one_pass;
-  const double exact = std::max(two_to(-18), fine ? 0 : 2 * unit_roundoff(maker.dtype()));
-  if (error <= exact) {
-    if (!fine && precision(maker.dtype()) < 24)
-      return row_of(stage, promised, cannot_tell("out is rounded more coarsely"), shown, Standing::open);
-    return row_of(stage, promised, "exact at an offset: two passes, or shifted", shown, Standing::agrees);
-  }
-  return row_of(
-      stage, promised,
-      fmt::format("off by {:.2g} at an offset of {} deviations: in one pass, or by running means", error, offset),
-      shown, one_pass ? Standing::agrees : Standing::open);
-}
-
 // Rows of a and -a, whose t is 1.
 ProbeRow root_error(const Asking& asking) {
   const auto& how = asking.contract.arithmetic;
@@ -181,8 +141,48 @@ ProbeRow flush(const Asking& asking) {
 
 }  // namespace
 
+// t of such a row is 1 and -1: the loss of squares about 0 shows in its variance.
+ProbeRow variance_row(const Asking& asking) {
+  const std::string stage = "variance", promised(name(asking.contract.arithmetic.variance));
+  const Maker& maker = asking.maker;
+  if (!maker.layer()) return untold(stage, "mean of squares", "RMSNorm has no mean");
+  const auto [offset, least] = offset_of(maker.dtype());
+  const Index n = maker.width(least);
+  if (n < least || n % 2 != 0) return untold(stage, promised, fmt::format("it takes rows of {} or more", least));
+  Problem p = maker.blank(n);
+  p.values = Values::alternating;
+  p.offset = offset;
+  const bool fine = maker.has_params();
+  constexpr double gain = 4096;
+  const double factor = fine ? gain + maker.gamma_offset() : 1;
+  for (const Index column : {0, 1}) {
+    if (!fine) break;
+    set_gamma(p, column, gain);
+    set_beta(p, column, column == 0 ? -gain : gain);
+  }
+  const Shown shown = asking.asked.ask(p);
+  if (!shown.done()) return refused_row(stage, promised, shown);
+  double error = 0;
+  for (const Index column : {0, 1}) {
+    const double sign = column == 0 ? 1 : -1, expected = sign * (fine ? factor - gain : 1);
+    const double off = std::fabs(shown.at({0, column, 0, 0}) - expected) / factor;
+    error = std::isnan(off) ? off : std::max(error, off);
+  }
+  const bool one_pass = asking.contract.arithmetic.variance == Variance::one_pass;
+  const double exact = std::max(two_to(-18), fine ? 0 : 2 * unit_roundoff(maker.dtype()));
+  if (error <= exact) {
+    if (!fine && precision(maker.dtype()) < 24)
+      return row_of(stage, promised, cannot_tell("out is rounded more coarsely"), shown, Standing::open);
+    return row_of(stage, promised, "exact at an offset: two passes, or shifted", shown, Standing::agrees);
+  }
+  return row_of(
+      stage, promised,
+      fmt::format("off by {:.2g} at an offset of {} deviations: in one pass, or by running means", error, offset),
+      shown, one_pass ? Standing::agrees : Standing::open);
+}
+
 std::vector<ProbeRow> number_rows(const Asking& asking) {
-  return {variance(asking), root_error(asking), normalised_value(asking), output_rounding(asking), flush(asking)};
+  return {variance_row(asking), root_error(asking), normalised_value(asking), output_rounding(asking), flush(asking)};
 }
 
 }  // namespace attest::ops::of_layer_norm

@@ -35,6 +35,7 @@ Problem at_usual_sizes(Problem problem, const Supports& supports, std::uint64_t 
 std::vector<probing::StageQuestions> stage_questions(const Maker& maker, const Maker& further);
 // numbers.cpp: the variance, the root, roundings, subnormal numbers. meaning.cpp: the meaning of options.
 std::vector<ProbeRow> number_rows(const Asking& asking);
+ProbeRow variance_row(const Asking& asking);  // one of these
 std::vector<ProbeRow> meaning_rows(const Asking& asking);
 
 // model.cpp: plain kernels that make the variance as `how` says, one by one and in lanes.

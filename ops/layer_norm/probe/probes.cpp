@@ -25,6 +25,8 @@ bool loses_at_an_offset(const std::vector<ProbeRow>& rows) {
   return row != nullptr && row->observed.starts_with("off by");
 }
 
+constexpr std::array narrowed_stages{Stage::sum, Stage::statistics, Stage::normalise, Stage::affine};
+
 class LayerNormProbes final : public Probes {
  public:
   [[nodiscard]] std::vector<ProbeRow> stages(const ProbeTarget& target) const override {
@@ -35,6 +37,16 @@ class LayerNormProbes final : public Probes {
     further.asked.guilty = guilty;
     further.asked.promised = &target.contract;
     for (ProbeRow& row : number_rows(further)) rows.push_back(std::move(row));
+    return rows;
+  }
+  [[nodiscard]] std::vector<ProbeRow> kept(const ProbeTarget& target, const AsksStage& asks) const override {
+    const Asking asking = of(target, target.contract);
+    std::vector<ProbeRow> rows =
+        probing::kept_rows(target, stage_questions(asking.maker, asking.further),
+                           PlainLayerNorm(asking.contract.arithmetic), [&](std::size_t stage) {
+                             return std::ranges::count(narrowed_stages, static_cast<Stage>(stage)) != 0 && asks(stage);
+                           });
+    if (!rows.empty()) rows.push_back(variance_row(asking));
     return rows;
   }
   [[nodiscard]] std::vector<ProbeRow> semantics(const ProbeTarget& target) const override {
@@ -122,7 +134,7 @@ class LayerNormProbes final : public Probes {
     Contract c = generous.as<Contract>();
     const Policy before = c.policy;
     Arithmetic& how = c.arithmetic;
-    for (const Stage stage : {Stage::sum, Stage::statistics, Stage::normalise, Stage::affine}) {
+    for (const Stage stage : narrowed_stages) {
       const auto least = probing::least_of(rows, static_cast<std::size_t>(stage));
       if (!least || !holds(*least, before[stage]) || *least == before[stage]) continue;
       if (stage == Stage::statistics) {
@@ -140,7 +152,8 @@ class LayerNormProbes final : public Probes {
       return generous;  // numbers that the subject declares say more than the formats could
     }
   }
-  [[nodiscard]] SubjectInfo holding(SubjectInfo info, const std::vector<ops::Contract>& contracts) const override {
+  [[nodiscard]] SubjectInfo holding(SubjectInfo info, const std::vector<ops::Contract>& contracts,
+                                    const std::vector<FormChoice>& /*apart*/) const override {
     auto& offer = info.layer_norm.value();
     offer.policies.clear();
     offer.arithmetic.clear();

@@ -64,6 +64,12 @@ class BlockProbes final : public Probes {
     for (ProbeRow& row : given_rows(probing.block())) rows.push_back(std::move(row));
     return rows;
   }
+  [[nodiscard]] std::vector<ProbeRow> kept(const ProbeTarget& target, const AsksStage& asks) const override {
+    const Probing probing(target, target.contract);
+    return probing::kept_rows(target, probing.questions(), PlainBlock(false), [&](std::size_t stage) {
+      return (stage == gemm_stage || of_attention::is_narrowed(stage)) && asks(stage);
+    });
+  }
   [[nodiscard]] std::vector<ProbeRow> semantics(const ProbeTarget& target) const override {
     Probing probing(target, target.contract);
     probing.attention().asked.meaning = true;
@@ -140,7 +146,8 @@ class BlockProbes final : public Probes {
     c.attention = std::move(*attention);
     return c;
   }
-  [[nodiscard]] SubjectInfo holding(SubjectInfo info, const std::vector<ops::Contract>& contracts) const override {
+  [[nodiscard]] SubjectInfo holding(SubjectInfo info, const std::vector<ops::Contract>& contracts,
+                                    const std::vector<FormChoice>& /*apart*/) const override {
     auto& offer = info.mha.value();
     offer.contracts.clear();
     for (const ops::Contract& contract : contracts) offer.contracts.push_back(contract.as<Contract>());
