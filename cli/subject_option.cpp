@@ -162,7 +162,7 @@ std::vector<Option> probe_first_options() {
 
 namespace {
 
-// Empty: none.
+// Returns the folder of the cache; empty: there is none.
 std::filesystem::path probe_cache(const Settings& settings) {
   if (const auto named = settings.text("probe-cache")) return *named == "none" ? "" : *named;
   const char* cache = std::getenv("XDG_CACHE_HOME");

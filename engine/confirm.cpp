@@ -1,5 +1,6 @@
 // Confirms a finding by an instance known to be sound.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -301,13 +302,27 @@ class Confirmation {
   bool sound_ = false;
 };
 
+// Tells whether the contract excludes what was given for an element, and puts the ends of what it permits there.
+bool excludes(const Contract& contract, const Problem& problem, Evidence& seen) {
+  if (!std::isfinite(seen.got)) return false;
+  const ops::Permitted permitted = problem.op().exchange(problem)->element(contract, seen.tensor, seen.index);
+  if (permitted.undetermined || (permitted.number && seen.got >= permitted.lo && seen.got <= permitted.hi))
+    return false;
+  seen.lo = permitted.lo;
+  seen.hi = permitted.hi;
+  seen.ratio = std::fabs(seen.got - seen.expected) / std::max(seen.hi - seen.expected, seen.expected - seen.lo);
+  seen.as_probed = false;
+  return true;
+}
+
 // Puts the outcome by the contract that the subject declares in the place of one by what its probes showed, if that
-// contract is broken, too. A finding whose check there OutOfTime ends is cut off.
+// contract is broken, too. Where OutOfTime ends that check, an element of the policy bound is held to it without a call,
+// and is cut off; anything else was not seen to hold or to fail, and OutOfTime passes on.
 CaseOutcome by_declared(const Problem& problem, Bench bench, std::span<const std::size_t> laws,
                         const std::function<bool(const CaseOutcome&)>& settled, CaseOutcome seen) {
   const AsDeclared declared(bench, false);
+  const Contract contract = problem.op().contract(declared.bench().subject.info(), problem);
   try {
-    const Contract contract = problem.op().contract(declared.bench().subject.info(), problem);
     CaseOutcome outcome = check_confirmed(problem, contract, declared.bench(), laws, settled);
     outcome.subject_calls += seen.subject_calls;
     outcome.seconds += seen.seconds;
@@ -315,6 +330,11 @@ CaseOutcome by_declared(const Problem& problem, Bench bench, std::span<const std
     seen.subject_calls = outcome.subject_calls;
     seen.seconds = outcome.seconds;
   } catch (const OutOfTime&) {
+    LawVerdict& finding = seen.laws[*seen.reported];
+    if (all_laws()[finding.law].name != policy_bound_name || !finding.verdict.evidence ||
+        !excludes(contract, problem, *finding.verdict.evidence))
+      throw;
+    seen.as_probed = false;
     seen.cut_off = true;
   }
   return seen;

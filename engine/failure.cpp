@@ -184,7 +184,7 @@ Entry as_it_was_seen(const Failure& failure, const Asker& of, const ShrinkStep* 
   const Asker asker{of.subject, of.policy, info_judged_by(of.info, failure.outcome.as_probed), of.peer};
   Entry entry = begun(failure, asker);
   Verdict verdict = failure.outcome.finding()->verdict;
-  if (better != nullptr) {
+  if (better != nullptr && !failure.outcome.as_probed) {  // the declared contract may exclude it
     entry.problem = better->best;
     verdict = better->verdict;
     entry.shrink_calls = better->calls;

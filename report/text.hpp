@@ -43,7 +43,7 @@ inline constexpr std::string_view undeclared_policy =
     "it declares no policy: each dtype is held to its most generous reading (f16-all, bf16-all, f32, f64)\n";
 
 // The policy that a subject that declares none is held to, and how much that can find; empty for one that declares it.
-// Of one that was probed first: what that showed, whence, and the assumption behind it.
+// A probe that came first adds its observations, their source, and the assumption behind them.
 std::string policy_text(const engine::CampaignOptions& campaign, const SubjectInfo& info);
 
 // The line of one of two subjects: "1: outside its bound, 1 off the exact 0, 8.39e+05 x the radius 1.19e-06".

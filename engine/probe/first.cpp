@@ -111,7 +111,7 @@ Observed observe(const SubjectFactory& subject, const Op& op, int jobs, double s
         observed->seconds = seconds;
     }
   }
-  // What a form keeps of the formats that were gained.
+  // Asks forms about the formats that were gained.
   std::vector<ProbeTask> formed;
   for (std::size_t n = 0; n < dtypes.size(); ++n) {
     const Contract generous = op.contract(info, dtypes[n]);

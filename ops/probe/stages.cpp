@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <ranges>
 
 #include "core/policy_stages.hpp"
@@ -216,8 +217,9 @@ std::vector<Seen> some_of(Told& told, bool outside) {
 
 // ---- what is kept, and no more --------------------------------------------------------------------------------------
 
-// Tells whether nothing is lost in any shot. One that is refused at other sizes says nothing.
-bool is_kept(const Question& question, Subject& subject) {
+// Tells whether nothing is lost in any shot. One that is refused at other sizes says nothing. The first is asked alone:
+// `died` if an instance ended.
+bool is_kept(const Question& question, Subject& subject, bool& died) {
   const SubjectInfo& info = subject.info();
   const Supports supports(info);
   std::vector<const Shot*> shots;
@@ -233,8 +235,15 @@ bool is_kept(const Question& question, Subject& subject) {
     exchanges.push_back(op.exchange(shot.problem));
     calls.push_back(exchanges.back()->call());
   }
-  const std::vector<CallResult> results = subject.run(calls);
-  for (std::size_t n = 0; n < shots.size(); ++n) {
+  if (calls.empty()) return false;
+  std::vector<CallResult> results = subject.run({calls.data(), 1});
+  const bool done = results.front().status == CallStatus::done;
+  if (done && calls.size() > 1)
+    std::ranges::move(subject.run(std::span(calls).subspan(1)), std::back_inserter(results));
+  died = std::ranges::any_of(results, [](const CallResult& result) {
+    return result.status == CallStatus::crash || result.status == CallStatus::timeout || result.lost;
+  });
+  for (std::size_t n = 0; done && n < results.size(); ++n) {
     if (results[n].status == CallStatus::unsupported && shots[n]->further) continue;
     if (results[n].status != CallStatus::done) return false;
     const Elements elements = [&](std::string_view output, const Place& index) {
@@ -243,20 +252,22 @@ bool is_kept(const Question& question, Subject& subject) {
     const double got = shots[n]->read(elements);
     if (!(got >= shots[n]->lo && got <= shots[n]->hi)) return false;
   }
-  return true;
+  return done;
 }
 
 // The hardest questions come first, since they may exclude what others do.
-ProbeRow kept_row(const StageQuestions& of, Subject& subject, std::span<const Format> formats, Format most) {
+ProbeRow kept_row(const StageQuestions& of, Subject& subject, std::span<const Format> formats, Format most,
+                  bool& died) {
   std::vector<Format> excluded;
   const auto is_excluded = [&](Format format) { return std::ranges::count(excluded, format) != 0; };
   for (const Question& question : std::views::reverse(of.questions))
-    if (!question.vetoes && !std::ranges::all_of(question.excludes, is_excluded) && is_kept(question, subject))
+    if (!died && !question.vetoes && !std::ranges::all_of(question.excludes, is_excluded) &&
+        is_kept(question, subject, died))
       excluded.insert(excluded.end(), question.excludes.begin(), question.excludes.end());
   ProbeRow row;
   for (const Question& question : of.questions) {
-    if (excluded.empty() || !(question.vetoes || question.excludes.empty())) continue;
-    if (is_kept(question, subject)) {
+    if (died || excluded.empty() || !(question.vetoes || question.excludes.empty())) continue;
+    if (is_kept(question, subject, died)) {
       excluded.insert(excluded.end(), question.excludes.begin(), question.excludes.end());
       row.bits = std::max(row.bits, question.bits);
     } else {
@@ -265,7 +276,7 @@ ProbeRow kept_row(const StageQuestions& of, Subject& subject, std::span<const Fo
   }
   row.stage = of.part;
   row.of_stage = of.stage;
-  row.at_least = at_least(excluded, formats, most);
+  if (!died) row.at_least = at_least(excluded, formats, most);
   return row;
 }
 
@@ -275,9 +286,10 @@ std::vector<ProbeRow> kept_rows(const ProbeTarget& target, const std::vector<Sta
                                 const Model& model, const AsksStage& asks) {
   std::vector<ProbeRow> rows;
   const Format most = target.dtype == Format::f64 ? Format::f64 : Format::f32;
+  bool died = false;
   for (const StageQuestions& of : questions)
     if (asks(of.stage))
-      rows.push_back(kept_row(of, target.subject, model.formats(of.stage), of.stored ? target.dtype : most));
+      rows.push_back(kept_row(of, target.subject, model.formats(of.stage), of.stored ? target.dtype : most, died));
   return rows;
 }
 

@@ -34,7 +34,7 @@ struct StageRows {
 StageRows stage_rows(const Asked& asked, const std::vector<StageQuestions>& questions, const Model& model);
 
 // The formats that the same questions exclude of the stages for which `asks` holds, and the bits of their sums: rows
-// without a promise, an example or a verdict. Each question is one trip.
+// without a promise, an example or a verdict. After a call that ended its instance nothing more is asked, or told.
 std::vector<ProbeRow> kept_rows(const ProbeTarget& target, const std::vector<StageQuestions>& questions,
                                 const Model& model, const AsksStage& asks);
 

@@ -133,7 +133,7 @@ TEST(ProbedFirst, AFaultThatTheGenerousReadingPermitsIsFoundAndSaysOnWhatItRests
   EXPECT_GT(sound.entries, 0);
 }
 
-// What the declared contract excludes, too, does not rest on probes, and is stored without them.
+// A failure that the declared contract excludes, too, rests on no probe, and is stored without.
 TEST(ProbedFirst, AFaultOfTheDeclaredContractStaysOne) {
   const auto wrong = [] {
     const std::shared_ptr<SubjectFactory> inner = builtin_subject("builtin:explicit", "f16");
@@ -234,7 +234,7 @@ TEST(ProbedFirst, ThatItCannotBeKeptIsSaid) {
   EXPECT_EQ(once.probed.notes.size(), 1u);
 }
 
-// No time: nothing is assumed, and it is asked again where there is more than twice as much.
+// A probe that has no time assumes nothing, and is asked again with more than twice as much.
 TEST(ProbedFirst, WithoutTimeNothingIsAssumed) {
   test::TemporaryFolder cache;
   const Asked none = asked(cache.path(), "1", 1e-9);
