@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 namespace attest::cli {
@@ -105,6 +107,14 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+// The examples of a verb, those of common verbs for the empty one, and the meaning of exit statuses.
+std::string footer(std::string_view verb) {
+  std::string all;
+  for (const Example& example : examples)
+    if (verb.empty() ? example.common : example.verb == verb) all += row(std::string(example.line), example.says, 6);
+  return "examples:\n" + all + "\n" + wrapped(statuses, 0, 13);
+}
+
 // The fewest letters that are left out, added, replaced or exchanged with their neighbour (Damerau, 1964).
 std::size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);
@@ -123,13 +133,13 @@ std::size_t edits(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::shared_ptr<CLI::Formatter> help_formatter() { return std::make_shared<HelpFormatter>(); }
-
-std::string help_footer(std::string_view verb) {
-  std::string all;
-  for (const Example& example : examples)
-    if (verb.empty() ? example.common : example.verb == verb) all += row(std::string(example.line), example.says, 6);
-  return "examples:\n" + all + "\n" + wrapped(statuses, 0, 13);
+void lay_out_help(CLI::App& app) {
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.footer(footer(""));
+  for (CLI::App* verb : app.get_subcommands({})) {
+    verb->formatter(app.get_formatter());
+    verb->footer(footer(verb->get_name()));
+  }
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {

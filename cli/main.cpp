@@ -97,8 +97,6 @@ int run(int argc, char** argv) {
       "attest"};
   app.set_version_flag("--version", "attest " ATTEST_VERSION);
   app.require_subcommand(1);
-  app.formatter(attest::cli::help_formatter());
-  app.footer(attest::cli::help_footer(""));
   attest::cli::Run verb;
   attest::cli::add_fuzz(app, verb);
   attest::cli::add_check(app, verb);
@@ -119,11 +117,9 @@ int run(int argc, char** argv) {
   attest::cli::add_stats(app, verb);
   attest::cli::add_list(app, verb);
   attest::cli::add_completion(app, verb);
+  attest::cli::lay_out_help(app);
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc), verbs;
-  for (CLI::App* each : app.get_subcommands({})) {
-    verbs.push_back(each->get_name());
-    each->footer(attest::cli::help_footer(each->get_name()));
-  }
+  for (const CLI::App* each : app.get_subcommands({})) verbs.push_back(each->get_name());
   // `attest help VERB` is `attest VERB --help`.
   if (!words.empty() && words.front() == "help") {
     words.erase(words.begin());
