@@ -6,29 +6,20 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "cli/help.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
 
 namespace attest::cli {
 namespace {
 
-std::vector<const CLI::App*> verbs_of(const CLI::App& app) { return app.get_subcommands({}); }
-
-std::vector<std::string> options_of(const CLI::App& verb) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : verb.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
-}
-
 // Completes verbs, then options of the verb; where a word begins with no dash, files.
 std::string for_bash(const CLI::App& app) {
   std::string verbs, cases;
-  for (const CLI::App* verb : verbs_of(app)) {
+  for (const CLI::App* verb : app.get_subcommands({})) {
     verbs += " " + verb->get_name();
-    cases += fmt::format("    {}) words='{}' ;;\n", verb->get_name(), fmt::join(options_of(*verb), " "));
+    cases += fmt::format("    {}) words='{}' ;;\n", verb->get_name(), fmt::join(option_names(*verb), " "));
   }
   return fmt::format(R"(_attest() {{
   local words='' word=${{COMP_WORDS[COMP_CWORD]}}
@@ -60,7 +51,7 @@ std::string quoted(const std::string& text) {
 
 std::string for_fish(const CLI::App& app) {
   std::string all = "complete -c attest -n __fish_use_subcommand -a help -d 'options and examples of a verb'\n";
-  for (const CLI::App* verb : verbs_of(app)) {
+  for (const CLI::App* verb : app.get_subcommands({})) {
     for (const std::string_view where : {"__fish_use_subcommand", "'__fish_seen_subcommand_from help'"})
       all += fmt::format("complete -c attest -n {} -a {} -d {}\n", where, verb->get_name(),
                          quoted(verb->get_description()));

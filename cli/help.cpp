@@ -8,9 +8,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <memory>
-#include <numeric>
+
+#include "subjects/names.hpp"
 
 namespace attest::cli {
 namespace {
@@ -94,6 +94,14 @@ std::string row(const std::string& name, std::string_view description, std::size
   return all + wrapped(description, column, column) + "\n";
 }
 
+// The examples of a verb, those of common verbs for the empty one, and the meaning of exit statuses.
+std::string footer(std::string_view verb) {
+  std::string all;
+  for (const Example& example : examples)
+    if (verb.empty() ? example.common : example.verb == verb) all += row(std::string(example.line), example.says, 6);
+  return "examples:\n" + all + "\n" + wrapped(statuses, 0, 13);
+}
+
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool positional) const override {
@@ -105,52 +113,25 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_description(const CLI::App* app) const override {
     return wrapped(app->get_description(), 0, 0) + "\n";
   }
-};
-
-// The examples of a verb, those of common verbs for the empty one, and the meaning of exit statuses.
-std::string footer(std::string_view verb) {
-  std::string all;
-  for (const Example& example : examples)
-    if (verb.empty() ? example.common : example.verb == verb) all += row(std::string(example.line), example.says, 6);
-  return "examples:\n" + all + "\n" + wrapped(statuses, 0, 13);
-}
-
-// The fewest letters that are left out, added, replaced or exchanged with their neighbour (Damerau, 1964).
-std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);
-  std::iota(last.begin(), last.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    now[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = std::min(now[j], before[j - 2] + 1);
-    }
-    before = last;
-    std::swap(last, now);
+  std::string make_footer(const CLI::App* app) const override {
+    return footer(app->get_parent() == nullptr ? "" : app->get_name()) + "\n";
   }
-  return last[b.size()];
-}
+};
 
 }  // namespace
 
-void lay_out_help(CLI::App& app) {
-  app.formatter(std::make_shared<HelpFormatter>());
-  app.footer(footer(""));
-  for (CLI::App* verb : app.get_subcommands({})) {
-    verb->formatter(app.get_formatter());
-    verb->footer(footer(verb->get_name()));
-  }
+void lay_out_help(CLI::App& app) { app.formatter(std::make_shared<HelpFormatter>()); }
+
+std::vector<std::string> option_names(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
-  std::size_t fewest = std::numeric_limits<std::size_t>::max();
-  std::string_view nearest;
-  for (const std::string& name : names)
-    if (const std::size_t n = edits(word, name); n < fewest) {
-      fewest = n;
-      nearest = name;
-    }
-  return 3 * fewest <= word.size() ? fmt::format(" Did you mean {}?", nearest) : std::string();
+  const std::vector<std::string> near = near_names(names, word);
+  return near.empty() ? std::string() : fmt::format(" Did you mean {}?", near.front());
 }
 
 }  // namespace attest::cli

@@ -9,12 +9,14 @@ class App;
 
 namespace attest::cli {
 
-// Lays out the help of `app` and of each of its verbs as wide as the terminal, 60 to 100 columns, and 80 where stdout is
-// none, with examples and the meaning of exit statuses at the end. Lines break between words.
+// Lays out the help of `app` and of each verb that is added to it later as wide as the terminal, 60 to 100 columns, and
+// 80 where stdout is none, with examples and the meaning of exit statuses at the end. Lines break between words.
 void lay_out_help(CLI::App& app);
 
-// " Did you mean --seed?" with the name that is fewest edits from a mistyped word; empty where each is more than a
-// third of the word's letters away.
+// The options of a verb, "--seed".
+std::vector<std::string> option_names(const CLI::App& verb);
+
+// " Did you mean --seed?" with the name nearest to a mistyped word (subjects/names.hpp); empty where none is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& names);
 
 }  // namespace attest::cli

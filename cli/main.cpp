@@ -80,9 +80,7 @@ bool printed() {
 // " Did you mean --seed?" for the first word that looks like an option and is none of the verb's.
 std::string correction(const CLI::App& app, const std::vector<std::string>& words) {
   for (const CLI::App* verb : app.get_subcommands()) {
-    std::vector<std::string> names;
-    for (const CLI::Option* option : verb->get_options())
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    const std::vector<std::string> names = attest::cli::option_names(*verb);
     for (const std::string& word : words)
       if (const std::string given = word.substr(0, word.find('='));
           given.starts_with("--") && given.size() > 2 && std::ranges::find(names, given) == names.end())
@@ -97,6 +95,7 @@ int run(int argc, char** argv) {
       "attest"};
   app.set_version_flag("--version", "attest " ATTEST_VERSION);
   app.require_subcommand(1);
+  attest::cli::lay_out_help(app);
   attest::cli::Run verb;
   attest::cli::add_fuzz(app, verb);
   attest::cli::add_check(app, verb);
@@ -117,7 +116,6 @@ int run(int argc, char** argv) {
   attest::cli::add_stats(app, verb);
   attest::cli::add_list(app, verb);
   attest::cli::add_completion(app, verb);
-  attest::cli::lay_out_help(app);
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc), verbs;
   for (const CLI::App* each : app.get_subcommands({})) verbs.push_back(each->get_name());
   // `attest help VERB` is `attest VERB --help`.

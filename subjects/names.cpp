@@ -31,7 +31,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string nearest(std::span<const std::string> names, std::string_view wanted) {
+std::vector<std::string> near_names(std::span<const std::string> names, std::string_view wanted) {
   std::vector<std::pair<std::size_t, std::string>> near;
   for (const std::string& name : names) {
     const bool inside = wanted.size() >= 3 && name.find(wanted) != std::string::npos;
@@ -41,6 +41,11 @@ std::string nearest(std::span<const std::string> names, std::string_view wanted)
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> listed;
   for (const auto& [far, name] : near) listed.push_back(name);
+  return listed;
+}
+
+std::string nearest(std::span<const std::string> names, std::string_view wanted) {
+  std::vector<std::string> listed = near_names(names, wanted);
   const bool guessed = !listed.empty();
   if (!guessed) listed.assign(names.begin(), names.end());
   const std::string tail = listed.size() > most_listed ? ", ..." : "";

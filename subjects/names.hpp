@@ -11,6 +11,9 @@ namespace attest {
 // there and none is named.
 std::size_t choose(std::span<const std::string> names, std::string_view wanted, const std::string& target);
 
+// The names nearest to `wanted`, which may be part of them or mistyped, the nearest first; empty if none is near.
+std::vector<std::string> near_names(std::span<const std::string> names, std::string_view wanted);
+
 // "did you mean a, b?" with the names nearest to `wanted`, or "there are ..." with all of them if none is near.
 std::string nearest(std::span<const std::string> names, std::string_view wanted);
 
