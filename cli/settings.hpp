@@ -23,8 +23,8 @@ struct Option {
 };
 
 // The settings of a verb: command line over environment (ATTEST_PARAMS="k=v ...") over the profile that ATTEST_PROFILE
-// names over attest.toml over pyproject.toml, each key known to the verb. Every getter throws Error(usage) with one sentence that names the key, where it came from and what is
-// allowed.
+// names over attest.toml over pyproject.toml, each key known to the verb. Every getter throws Error(usage) with one
+// sentence that names the key, where it came from and what is allowed.
 class Settings {
  public:
   // Registers `options` with `app`, whose name is the verb's; the values arrive when it parses. Tables of attest.toml

@@ -199,11 +199,8 @@ std::unique_ptr<SubjectFactory> probed_first(const Settings& settings, std::uniq
   const ops::Op& op = engine::op_of(options, info);
   if (never || options.policy || !(asked || by_default) || !engine::gains_by_probes(info, op)) return subject;
   std::error_code error;
-  if (!options.folder.empty() && std::filesystem::exists(options.folder / "campaign.json", error)) {
-    options.observed = engine::observed_in(options.folder, info, op);
-    options.observed_whence = "as this campaign began";
-    return options.observed ? engine::held_to(std::move(subject), op, *options.observed) : std::move(subject);
-  }
+  if (!options.folder.empty() && std::filesystem::exists(options.folder / "campaign.json", error))
+    return held_as_begun(std::move(subject), options.folder, options);
   engine::ProbeFirstOptions how;
   how.jobs = options.jobs;
   if (!asked) how.seconds = probing_seconds(options);
@@ -217,6 +214,14 @@ std::unique_ptr<SubjectFactory> probed_first(const Settings& settings, std::uniq
   const std::string now = probed.asked ? fmt::format("asked now, in {:.1f} s", probed.took) : "";
   options.observed_whence = noted + (noted.empty() || now.empty() ? "" : ", the rest ") + now;
   return std::move(probed.subject);
+}
+
+std::unique_ptr<SubjectFactory> held_as_begun(std::unique_ptr<SubjectFactory> subject,
+                                              const std::filesystem::path& folder, engine::CampaignOptions& options) {
+  const ops::Op& op = engine::op_of(options, subject->info());
+  options.observed = engine::observed_in(folder, subject->info(), op);
+  options.observed_whence = "as this campaign began";
+  return options.observed ? engine::held_to(std::move(subject), op, *options.observed) : std::move(subject);
 }
 
 std::string subject_text(const Settings& settings, const engine::Entry& entry) {

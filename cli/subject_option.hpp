@@ -43,6 +43,10 @@ std::vector<Option> probe_first_options();
 // for it; never under a policy. A campaign folder goes on with what it has.
 std::unique_ptr<SubjectFactory> probed_first(const Settings& settings, std::unique_ptr<SubjectFactory> subject,
                                              bool by_default, engine::CampaignOptions& options);
+// Holds a subject to the observations that the campaign in `folder` began with, if it has any, and says so in the
+// options. Throws Error(usage) for a damaged folder.
+std::unique_ptr<SubjectFactory> held_as_begun(std::unique_ptr<SubjectFactory> subject,
+                                              const std::filesystem::path& folder, engine::CampaignOptions& options);
 
 // The subject that --subject or else the entry names, as the command line would: builtin:, fault:, a shipped adapter,
 // or a file that the user has started before. Throws Error(no_subject), one sentence on what to pass, for any other

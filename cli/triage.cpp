@@ -57,10 +57,7 @@ int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile
   const Origin origin = origin_of(*subject);
   options.subject_file = origin.file;
   options.subject_name = origin.function;
-  const ops::Op& op = engine::op_of(options, subject->info());
-  options.observed = engine::observed_in(folder, subject->info(), op);
-  if (options.observed) subject = engine::held_to(std::move(subject), op, *options.observed);
-  options.observed_whence = "as this campaign began";
+  subject = held_as_begun(std::move(subject), folder, options);
   const auto peer = open_peer();
   options.interrupt = end_on_interrupt();
   const auto observer =

@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -116,6 +115,5 @@ std::filesystem::path entry_path(const Entry& entry);
 
 // Every *.json under the paths (files or folders), sorted. Throws Error(usage) for a path that does not exist.
 std::vector<std::filesystem::path> corpus_files(const std::vector<std::filesystem::path>& paths);
-
 
 }  // namespace attest::engine

@@ -56,21 +56,16 @@ Probed Inquiry::probed(const Entry& at, const std::string& property) {
 
 bool Inquiry::still_shows(const Entry& entry) {
   if (ends_instance(entry.seen) || entry.seen == VerdictKind::flaky || !entry.after.empty()) return true;
-  try {
-    return allowance_.spend([&] {
-      const auto ask = [&] { return asked_alone(entry.property, entry, station_.bench().subject); };
-      const CaseOutcome now = ask();
-      if (!now.reported || kind_of(now.key()) != kind_of(failure_key_of(entry))) return false;
-      const std::optional<Evidence>& seen = now.finding()->verdict.evidence;
-      if (!entry.evidence || !seen) return true;
-      if (is_as_wrong(*seen, *entry.evidence)) return true;
-      const CaseOutcome again = ask();  // numbers that differ from call to call tell nothing
-      const LawVerdict* other = again.finding();
-      return !other || !other->verdict.evidence || !is_as_wrong(*other->verdict.evidence, *seen);
-    });
-  } catch (const OutOfTime&) {
-    return true;
-  }
+  return !in_time([&] {
+    const auto ask = [&] { return asked_alone(entry.property, entry, station_.bench().subject); };
+    const CaseOutcome now = ask();
+    if (!now.reported || kind_of(now.key()) != kind_of(failure_key_of(entry))) return true;
+    const std::optional<Evidence>& seen = now.finding()->verdict.evidence;
+    if (!entry.evidence || !seen || is_as_wrong(*seen, *entry.evidence)) return false;
+    const CaseOutcome again = ask();  // numbers that differ from call to call tell nothing
+    const LawVerdict* other = again.finding();
+    return other && other->verdict.evidence && is_as_wrong(*other->verdict.evidence, *seen);
+  });
 }
 
 bool Inquiry::holds_apart(const Entry& at, const std::string& property) {

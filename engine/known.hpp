@@ -35,7 +35,7 @@ struct KnownDefect {
   std::filesystem::path file;
 };
 
-// Those for which an earlier campaign learned a predicate that no problem contradicted.
+// The defects behind those entries for which an earlier campaign learned a predicate that no problem contradicted.
 std::vector<KnownDefect> known_defects(const std::vector<KnownEntry>& entries);
 
 // Questions to the subject at the end of a campaign. Each may be empty: then nothing is asked.

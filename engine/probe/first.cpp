@@ -18,7 +18,7 @@
 #include "engine/processor.hpp"
 #include "engine/restated.hpp"
 #include "engine/timed.hpp"
-#include "ops/probe/shown.hpp"
+#include "ops/probe/stages.hpp"
 
 namespace attest::engine {
 namespace {
@@ -30,8 +30,7 @@ using ProbeRows = std::vector<ProbeRow>;
 
 // ---- asking ---------------------------------------------------------------------------------------------------------
 
-// The widest format that calls tell of a stage.
-Format widest_told(Format dtype) { return dtype == Format::f64 ? Format::f64 : Format::f32; }
+using ops::probing::widest_told;
 
 bool has_more(const Op& op, const Contract& generous, Format dtype) {
   const Policy policy = policy_of(generous);
@@ -52,7 +51,7 @@ struct ProbeTask {
 void ask_tasks(const SubjectFactory& subject, const Op& op, int jobs, std::vector<ProbeTask>& tasks) {
   if (tasks.empty()) return;
   std::exception_ptr error;
-#pragma omp parallel num_threads(std::min(jobs, static_cast<int>(tasks.size())))
+#pragma omp parallel num_threads(std::min(jobs, static_cast <int>(tasks.size())))
   {
     std::unique_ptr<Subject> instance;
 #pragma omp for schedule(dynamic)
@@ -89,6 +88,9 @@ Observed observe(const SubjectFactory& subject, const Op& op, int jobs, double s
   const std::vector<Format>& dtypes = op.dtypes(info);
   const double start = machine_seconds();
   const auto left = [=] { return start + seconds - machine_seconds(); };
+  const auto place_of = [&](const ProbeTask& task) {
+    return static_cast<std::size_t>(std::ranges::find(dtypes, task.dtype) - dtypes.begin());
+  };
   const Timed timed(
       subject, [=] { return left() <= 0; }, left);
   if (!observed) {
@@ -104,9 +106,8 @@ Observed observe(const SubjectFactory& subject, const Op& op, int jobs, double s
     }
     ask_tasks(timed, op, jobs, plain);
     for (const ProbeTask& task : plain) {
-      const auto place = static_cast<std::size_t>(std::ranges::find(dtypes, task.dtype) - dtypes.begin());
       if (task.rows)
-        observed->contracts[place] = op.probes()->narrowed(task.generous, *task.rows);
+        observed->contracts[place_of(task)] = op.probes()->narrowed(task.generous, *task.rows);
       else
         observed->seconds = seconds;
     }
@@ -123,8 +124,7 @@ Observed observe(const SubjectFactory& subject, const Op& op, int jobs, double s
   }
   ask_tasks(timed, op, jobs, formed);
   const auto keeps = [&](const ProbeTask& task) {
-    const auto place = static_cast<std::size_t>(std::ranges::find(dtypes, task.dtype) - dtypes.begin());
-    const Policy narrow = policy_of(observed->contracts[place]);
+    const Policy narrow = policy_of(observed->contracts[place_of(task)]);
     const Policy its = policy_of(op.probes()->narrowed(task.generous, *task.rows));
     for (std::size_t stage = 0; stage < stages_of(op.name()).size(); ++stage)
       if (task.asks(stage) && !ops::holds(op.stage(its, stage), op.stage(narrow, stage))) return false;

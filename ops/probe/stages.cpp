@@ -104,8 +104,7 @@ ProbeRow row_of_stage(const Asked& asked, const StageQuestions& of, std::span<co
   row.promised = asked.policy_declared ? std::string(attest::name(promise)) : "not said";
   row.note = of.what;
   row.bits = told.bits;
-  const Format most = asked.dtype == Format::f64 ? Format::f64 : Format::f32;
-  row.at_least = at_least(told.excluded, formats, of.stored ? asked.dtype : most);
+  row.at_least = at_least(told.excluded, formats, of.stored ? asked.dtype : widest_told(asked.dtype));
   if (!told.lost.empty()) row.at_most = at_most(asked, of.stage, formats, told.lost);
   if (row.at_least && row.at_most && !holds(*row.at_most, *row.at_least)) row.at_most.reset();
   row.observed = format_in_words(row.at_least, row.at_most, reason(told, of));
@@ -285,11 +284,11 @@ ProbeRow kept_row(const StageQuestions& of, Subject& subject, std::span<const Fo
 std::vector<ProbeRow> kept_rows(const ProbeTarget& target, const std::vector<StageQuestions>& questions,
                                 const Model& model, const AsksStage& asks) {
   std::vector<ProbeRow> rows;
-  const Format most = target.dtype == Format::f64 ? Format::f64 : Format::f32;
   bool died = false;
   for (const StageQuestions& of : questions)
     if (asks(of.stage))
-      rows.push_back(kept_row(of, target.subject, model.formats(of.stage), of.stored ? target.dtype : most, died));
+      rows.push_back(kept_row(of, target.subject, model.formats(of.stage),
+                              of.stored ? target.dtype : widest_told(target.dtype), died));
   return rows;
 }
 

@@ -25,6 +25,9 @@ class Model {
   [[nodiscard]] virtual std::span<const Format> formats(std::size_t stage) const noexcept = 0;
 };
 
+// The widest format that calls tell of a stage.
+constexpr Format widest_told(Format dtype) noexcept { return dtype == Format::f64 ? Format::f64 : Format::f32; }
+
 // The rows of stages, and the contract with those stages as narrow as they were found.
 struct StageRows {
   std::vector<ProbeRow> rows;
