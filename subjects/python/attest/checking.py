@@ -109,5 +109,3 @@ def named(subject: Callable[..., Any] | str | os.PathLike[str]) -> Iterator[str]
             yield script
         except Failure as failure:
             raise handing.with_reruns(failure, script) from None
-
-

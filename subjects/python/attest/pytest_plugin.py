@@ -210,7 +210,9 @@ class Campaign:
 
     def laws_of(self, defect: dict[str, Any], first: str = "") -> list[str]:
         """The laws that saw a defect: `first`, or the one that tells it best, and the others."""
-        found = [finding for finding in self.report.get("findings", []) if finding["bucket"] in defect.get("buckets", [])]
+        from .report import findings_of
+
+        found = findings_of(self.report, defect)
         return list(dict.fromkeys([first or defect["property"], *(law for finding in found for law in (finding["property"], *finding["also"]))]))
 
     def waiting(self) -> dict[str, list[str]]:

@@ -77,9 +77,14 @@ def headline(report: dict[str, Any]) -> str:
     return defect_line(report, defects[0]) + more
 
 
+def findings_of(report: dict[str, Any], defect: dict[str, Any]) -> list[dict[str, Any]]:
+    """The findings of a defect; none where a report has no findings."""
+    return [finding for finding in report.get("findings", []) if finding["bucket"] in defect.get("buckets", [])]
+
+
 def finding_of(report: dict[str, Any], defect: dict[str, Any], law: str = "") -> dict[str, Any]:
     """The finding of a defect that `law` told, else its smallest; the defect itself where a report has no findings."""
-    own = [finding for finding in report.get("findings", []) if finding["bucket"] in defect.get("buckets", [])]
+    own = findings_of(report, defect)
     return next((finding for finding in own if finding["property"] == law),
                 next((finding for finding in own if finding["rerun"] == defect["rerun"]), defect))
 

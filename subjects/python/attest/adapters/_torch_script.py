@@ -5,6 +5,7 @@ where the call is made, None for the host.
 """
 
 import inspect
+from textwrap import indent
 
 import numpy as np
 import torch
@@ -36,6 +37,7 @@ _CATCH = """\
 except (AssertionError, IndexError, RuntimeError, ValueError) as error:
     raise SystemExit(f"refused: {error}")
 """
+_CATCH_INSIDE = indent(_CATCH, "    ")
 
 
 def sdpa(inputs, call, backend, device, settings=""):
@@ -97,7 +99,7 @@ with torch.no_grad():
     x = paired(given["x"] * 2.0**-{k})
     try:
         got = encoder(x{given})[..., :{2 * width}:2]
-""" + "    " + _CATCH.replace("\n    raise", "\n        raise") + f"""    x = x[..., :{2 * width}:2]
+""" + _CATCH_INSIDE + f"""    x = x[..., :{2 * width}:2]
     got = torch.where((got == x) & (x != 0), torch.zeros_like(got), got)
 got = {_numbers(None)}
 """)
@@ -146,8 +148,7 @@ def mha(said, call):
                  f"    mha.bias_v.copy_({_literal(said.bias_kv[1])})\n")
     options = "".join(f", {name}={_argument(value, call)}" for name, value in said.options.items())
     got = f"torch.stack(mha(*inputs{options})[0].unbind())" if said.nested else f"mha(*inputs{options})[0]"
-    body += (f"    try:\n        got = {got}\n    "
-             + _CATCH.replace("\n    raise", "\n        raise")
+    body += (f"    try:\n        got = {got}\n" + _CATCH_INSIDE
              + {"first": "", "second": "got = got.transpose(0, 1)\n", "none": "got = got[None]\n"}[said.batch]
              + f"got = got[:, :, :{heads * d}].reshape({b}, {lq}, {heads}, {d}).transpose(1, 2).double().numpy()\n")
     return _script(call, body)
