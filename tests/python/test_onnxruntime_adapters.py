@@ -91,6 +91,28 @@ class Agreement(unittest.TestCase):
                     one.attention(c)
                     self.assertEqual(far(c), wrong, (mode, options))
 
+    def test_normalised_scores_that_are_read_are_judged(self):
+        """Out is made of them, whatever they have where a key is closed, and is wrong where an open one is."""
+        mask = dict(b=2, hq=2, keep=np.array([[1, 0, 1], [1, 1, 0]], bool).reshape(2, 1, 1, 3))
+        moves = {"an open score": lambda scores: scores[..., 0].__iadd__(0.25), "nothing": lambda scores: None,
+                 "a closed one": lambda scores: scores[0, 0, :, 1].fill(np.nan)}
+        for name, options in ("MultiHeadAttention", {}), ("DecoderMaskedMultiHeadAttention", dict(lq=1)):
+            for dtype in "f16", "f32":
+                for what, move in moves.items():
+                    subject = SUBJECTS[name]()
+
+                    def run(node):
+                        scores = session.run(node)
+                        move(scores)
+                        return scores
+
+                    subject.engine = SimpleNamespace(run=run)
+                    c = call(**mask, **options, dtype=dtype, form={"qk_output": "read"})
+                    subject.attention(c)
+                    self.assertEqual(far(c), what == "an open score", (name, dtype, what))
+            with self.assertRaises(Unsupported):
+                SUBJECTS[name]().attention(call(**options, bias=np.zeros((1, 3)), form={"qk_output": "read"}))
+
     def test_tensors_without_elements_can_be_said(self):
         """Computed ones can be, too: `explicit`. Kernels may end a process on them (ort-attention-12)."""
         for name in ("Attention", "MultiHeadAttention", "GroupQueryAttention", "contrib-Attention", "explicit"):

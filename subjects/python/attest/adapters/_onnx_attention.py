@@ -232,7 +232,7 @@ def behind(mode, call):
         keep = keep_of(call, None if call.keep is None else narrowed(call.keep))
         mask = None if call.bias is None else narrowed(call.bias).astype(np.float64)
         mask = mask if keep is None else np.where(keep, 0, -np.inf) + (0 if mask is None else mask)
-    return Rest("qk_matmul_output", mode == 3, call.softcap if mode == 0 else 0.0, mask)
+    return Rest("qk_matmul_output", "weights" if mode == 3 else "scores", call.softcap if mode == 0 else 0.0, mask)
 
 
 def shaped(mask, form, keys_alone, scores):

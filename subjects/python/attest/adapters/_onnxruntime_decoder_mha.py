@@ -8,6 +8,7 @@ that it does not take. DOCUMENTS and REFUSED have the sentences relied on. They 
 - past_key: the CPU refuses one without a shared buffer and reads the buffer as if it were not reordered (docs/findings.md), so
   `shared` is what it reads and `reordered` what the document says;
 - query: what is packed is one token, beside the buffer;
+- qk: as in MultiHeadAttention;
 - cache_indirection: rows of the batch are beams, and each token of a beam's past may lie in the row of another.
 Nothing is said on empty rows, precision, determinism: nothing is claimed. There is a float32 kernel; float16 runs on it
 through inserted casts.
@@ -24,6 +25,7 @@ from ._onnx_call import (
 )
 from ._onnx_documents import ATTENTION_BIAS, CUSTOM_SCALE, FILTER_VALUE, SHARED_BUFFER
 from ._onnx_node import Node
+from ._onnx_scores import normalised_scores
 
 DTYPES = ("f16", "f32")
 
@@ -93,7 +95,7 @@ class DecoderMaskedMultiHeadAttention(Operator):
         "keys": ["cross", "shared", drawn("reordered", "d%8==0 || d%4==0 && dtype==f32"), "past", "packed"],
         "scale": ["as_called", "explicit"],
         "beam": ["none", "one", drawn("two", "b%2==0 && form.keys!=cross")],  # two: rows of the batch are pairs of beams, every other token in the other's row
-        "qk_output": ["none", "asked"],
+        "qk_output": ["none", "asked", drawn("read", "bias==none")],  # read: judged, see normalised_scores()
         "filter_value": ["default", "lowest"],  # mask_filter_value: the documented default, or the lowest finite number
     }
 
@@ -146,12 +148,12 @@ class DecoderMaskedMultiHeadAttention(Operator):
                   ("beam_width", None if width is None else np.array([width], np.int32)),
                   ("cache_indirection", indirection)]
         outputs = ["output"] if past_key is None else ["output", "present_key", "present_value"]
-        if said["qk_output"] == "asked":
+        if said["qk_output"] != "none":
             attributes["output_qk"] = 1
             outputs += [""] * (3 - len(outputs)) + ["qk"]
         return Node("DecoderMaskedMultiHeadAttention", "com.microsoft", 17, attributes, inputs, outputs,
                     call.threads or DEFAULT_THREADS, shared=shared,
-                    **session(said, mask=("mask_index", "attention_bias"), kv=("key", "value")))
+                    rest=normalised_scores("qk", call) if said["qk_output"] == "read" else None, **session(said, mask=("mask_index", "attention_bias"), kv=("key", "value")))
 
 
 def masks(call):

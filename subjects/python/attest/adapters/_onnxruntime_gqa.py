@@ -244,7 +244,7 @@ class GroupQueryAttention(Operator):
         if said["qk_output"] == "read_2":
             first = int(said["sink"] in ("key", "smooth"))
             padding = np.where(lengths_as_keep(tokens.lengths, tokens.total), 0, -np.inf)
-            rest = Rest("output_qk", weights=True, mask=padding, keys=(first, first + tokens.total))
+            rest = Rest("output_qk", "weights", mask=padding, keys=(first, first + tokens.total))
         return Node("GroupQueryAttention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
                     shared=shared, ahead=tokens.ahead, kept=kept, rest=rest, **session(said, mask=("attention_bias",), kv=("key", "value")))
 

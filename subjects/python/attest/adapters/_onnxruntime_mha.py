@@ -8,6 +8,8 @@ They are read as follows:
 - key: what is packed is not asked: "Packed KV not implemented for CPU";
 - past_sequence_length: with one, past and present are one buffer;
 - cache_indirection: as in DecoderMaskedMultiHeadAttention;
+- qk: normalized by the scale, as ONNX Runtime's own tests have it ("Output scaled Q * K^T"). Whether masks are in it is not said, and
+  makes no difference to what is made of it; whether a bias is would, so that it is not read beside one;
 - bias of the projections: one of zeros says nothing new.
 Nothing is said on empty rows, precision, determinism: nothing is claimed. One num_heads serves query, key and value.
 There is a float32 kernel; float16 runs on it through inserted casts; bfloat16 is refused.
@@ -25,6 +27,7 @@ from ._onnx_call import (
 )
 from ._onnx_documents import CUSTOM_SCALE, FILTER_VALUE, PROJECTION_BIAS, UNIDIRECTIONAL
 from ._onnx_node import Node
+from ._onnx_scores import normalised_scores
 
 DTYPES = ("f16", "f32")
 
@@ -87,7 +90,7 @@ class MultiHeadAttention(Operator):
                  drawn("empty", f"d==dv && {UNMOVED}")],
         "present": ["asked", "none"],  # whether present_key and present_value are outputs where there is a past of its own
         "beam": ["none", drawn("two", "b%2==0", past="shared")],  # two: rows of the batch are pairs of beams, every other token in the other's row
-        "qk_output": ["none", "asked"],
+        "qk_output": ["none", "asked", drawn("read", "bias==none")],  # read: judged, see normalised_scores()
         "scale": ["as_called", "explicit"],
         "projection_bias": ["none", "zeros"],
         "filter_value": ["default", "lowest"],  # mask_filter_value: the documented default, or the lowest finite number
@@ -145,10 +148,10 @@ class MultiHeadAttention(Operator):
                   ("past_value", past_v), ("past_sequence_length", length), ("cache_indirection", indirection)]
         asked = past is not None and (said["present"] == "asked" or said["past"] == "shared")
         outputs = ["output", "present_key", "present_value"] if asked else ["output"]
-        if said["qk_output"] == "asked":
+        if said["qk_output"] != "none":
             outputs += [""] * (3 - len(outputs)) + ["qk"]
         return Node("MultiHeadAttention", "com.microsoft", 17, attributes, inputs, outputs, call.threads or DEFAULT_THREADS,
-                    shared=shared, **session(said, mask=("key_padding_mask", "attention_bias"), kv=("key", "value")))
+                    shared=shared, rest=normalised_scores("qk", call) if said["qk_output"] == "read" else None, **session(said, mask=("key_padding_mask", "attention_bias"), kv=("key", "value")))
 
 
 def masks(call, least):
