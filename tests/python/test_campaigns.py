@@ -45,6 +45,8 @@ class Torch(Campaigns):
                 self.ends(0, name, "weights!=selection", cases=150)
         self.ends(0, "encoder-block", "bias==none", cases=150)
         self.ends(1, "encoder-block", "bias==normal || bias==shared", "--shrink-budget", "10", cases=40)  # torch-encoder-1
+        self.ends(0, "encoder", "bias==none && padding!=scattered && padding!=some_zero && l<=64", "--property", "policy-bound", cases=60)
+        self.ends(1, "encoder-float-mask", "bias==normal && l<=64", "--shrink-budget", "10", cases=40)  # torch-encoder-1, -3
         self.ends(0, "block-bias-kv", "weights!=selection && b==1 && bias==none && !causal", cases=150)
         self.ends(1, "block-bias-kv", "weights!=selection", "--shrink-budget", "10", cases=150)  # torch-mha-3
 

@@ -32,7 +32,8 @@ MHA = ("mha", "mha-slow", "mha-weights")
 OTHER = ("nested", "explicit", "flex", "flex-traced")
 COMPILED = ("explicit-compiled", "flex-compiled")  # seconds a call: test_torch_compiled.py
 NORMS = ("layer_norm", "layer_norm-axes", "rms_norm", "rms_norm-axes", "encoder-norm1", "encoder-norm2")  # test_campaigns.py holds their results
-BLOCKS = {name for name in SUBJECTS if "block" in name}  # test_torch_block.py
+ENCODERS = ("encoder", "encoder-float-mask")
+BLOCKS = {name for name in SUBJECTS if "block" in name} | set(ENCODERS)  # test_torch_block.py
 SAYS = {name: 8 if name == "nested" else 17 for name in (*SDPA, *MHA, *OTHER)}  # problems of the battery, at least
 LENGTHS = np.array([1, 3], np.int32)
 
@@ -254,7 +255,7 @@ class Declarations(unittest.TestCase):
             subject = make()
             self.assertEqual(subject.name, f"torch:{name}")
             self.assertIn(torch.__version__, subject.version)
-            types = (["f32", "bf16", "f16"] if name == "flex-compiled" else ["f32", "f64"] if name.startswith("encoder-norm")
+            types = (["f32", "bf16", "f16"] if name == "flex-compiled" else ["f32", "f64"] if name.startswith("encoder-norm") or name in ENCODERS
                      else ["f32", "bf16", "f64"] if name.startswith("encoder-block") else ["f32", "f64", "bf16", "f16"])
             self.assertEqual(subject.describe()["dtypes"], types)
             op = "layer_norm" if name in NORMS else "mha" if name in BLOCKS else "attention"

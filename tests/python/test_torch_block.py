@@ -67,6 +67,50 @@ class Encoder(unittest.TestCase):
                 SUBJECTS["encoder-block"]().mha(c)
 
 
+class Stack(Encoder):
+    """The same of a TransformerEncoder of two layers."""
+
+    def test_it_agrees_on_the_fast_path(self):
+        for options in self.CALLS:
+            for dtype in ("f32", "f64"):
+                for name in ("encoder", "encoder-float-mask"):
+                    c = block(e=8, heads=4, dtype=dtype, **options)
+                    with unittest.mock.patch.object(torch, "_nested_tensor_from_mask", wraps=torch._nested_tensor_from_mask) as called:
+                        self.assertFalse(self.far(name, c), (name, options, dtype))
+                    self.assertEqual(called.called, "kv_lengths" in options)
+                    np.testing.assert_array_equal(script_answer(SUBJECTS[name]().script(c), c), values(c.out, c.dtype))
+
+    def test_what_is_known_is_far(self):
+        for name in ("encoder", "encoder-float-mask"):
+            self.assertTrue(self.far(name, block(bias=np.array([[0, -1, 2]] * 3, np.float32))))  # torch-encoder-1
+            first = dict(keep=np.array([[0, 1, 1]], bool))
+            self.assertFalse(self.far(name, block(**first)))
+            SUBJECTS[name]().mha(c := block(causal=True, **first))
+            self.assertTrue(np.isnan(c.out[:, 1:]).all())  # torch-encoder-4
+        bias = block(bias=np.array([[0, -1, 2]], np.float32))
+        bias.bias = np.broadcast_to(bias.bias[:1, :1, :1], bias.bias.shape)
+        self.assertTrue(self.far("encoder-float-mask", bias))  # torch-encoder-3
+
+    def test_a_wrong_block_is_far(self):
+        """A layer whose values are a thousandth too large, and nothing else."""
+        from attest.adapters import _torch_encoder_stack as stack
+        fill = stack.fill
+
+        def wrong(encoder, *given):
+            fill(encoder, *given)
+            encoder.layers[0].self_attn.in_proj_weight[1024:] *= 1.001
+
+        with unittest.mock.patch.object(stack, "fill", wrong):
+            self.assertTrue(self.far("encoder", block()))
+
+    def test_what_other_parts_of_the_layer_change_is_not_asked(self):
+        rows = np.array([[1, 1, 1], [0, 0, 0], [1, 1, 1]], bool)
+        for c in (block(x=np.full((2, 3, 8), 2**20, "f")), block(w_out=np.full((8, 8), 2.0**-40, "f"), biases=False), block(keep=rows),
+                  block(x=np.full((2, 3, 8), 2.0**10, "f"), w_out=np.full((8, 8), 2.0**-30, "f"), w_v=np.full((8, 8), 2.0**-30, "f"), biases=False)):
+            with self.assertRaises(Unsupported):
+                SUBJECTS["encoder"]().mha(c)
+
+
 class Ways(unittest.TestCase):
     """Each name goes the way that it says."""
 

@@ -95,11 +95,12 @@ class EncoderBlock:
 _WEIGHTS, _BIASES = ("w_q", "w_k", "w_v", "w_out"), ("b_q", "b_k", "b_v", "b_out")
 
 
-def moderate(array, dtype):
+def moderate(array, dtype, least=0.0):
+    """Whether each number is 0 or of a size from `least` to _MOST."""
     if array is None:
         return True
-    largest = float(tensor(array, dtype).double().abs().max()) if array.size else 0.0
-    return largest <= _MOST
+    size = tensor(array, dtype).double().abs()
+    return bool((size <= _MOST).all() and ((size >= least) | (size == 0)).all())
 
 
 def options(call, causal):

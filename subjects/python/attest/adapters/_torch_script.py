@@ -105,6 +105,26 @@ got = {_numbers(None)}
 """)
 
 
+def encoder(functions, options, down, call):
+    k, r = down
+    arrays = ", ".join(f'"{name}": {"None" if getattr(call, name) is None else _argument_named(name, call)}'
+                       for name in ("x", "w_q", "w_k", "w_v", "w_out", "b_q", "b_k", "b_v", "b_out"))
+    given = "".join(f", {name}={_argument(value, call)}" for name, value in options.items())
+    return _script(call, "\n\n" + "\n\n".join(map(inspect.getsource, functions)) + f"""
+
+given = {{{arrays}}}
+with torch.no_grad():
+    encoder = stack({call.heads}, {TYPES[call.dtype]})
+    fill(encoder, given, {call.heads}, 2.0**{k}, 2.0**{r})
+    x = halves(given["x"] * 2.0**-{k})
+    try:
+        got = encoded(encoder, x, dict({given.removeprefix(", ")}))[..., :8]
+""" + _CATCH_INSIDE + f"""    x = x[..., :8]
+    got = torch.where((got == x) & (x != 0), torch.zeros_like(got), got)
+got = {_numbers(None)}
+""")
+
+
 def flash_lse(inputs, call, operator, device):
     arguments = ", ".join(f"{name}={_argument(value, call)}" for name, value in inputs.items())
     return _script(call, f"try:\n    got, lse = torch.ops.aten.{operator}({arguments})[:2]\n" + _awaited(device) + _CATCH

@@ -9,6 +9,7 @@ from functools import partial
 from ._torch_block import Block
 from ._torch_encoder import EncoderNorm
 from ._torch_encoder_block import EncoderBlock
+from ._torch_encoder_stack import Encoder
 from ._torch_explicit import Explicit, ExplicitCompiled
 from ._torch_flex import Flex, FlexCompiled, FlexTraced
 from ._torch_layer_norm import LayerNorm, RmsNorm
@@ -45,6 +46,8 @@ _VARIANTS = {
     "block-causal-alone": (Block, {"path": "fast", "causal": "alone"}),
     "encoder-block": (EncoderBlock, {}),
     "encoder-block-causal-alone": (EncoderBlock, {"causal": "alone"}),
+    "encoder": (Encoder, {}),
+    "encoder-float-mask": (Encoder, {"mask_type": "float"}),
     "layer_norm": (LayerNorm, {}),
     "layer_norm-axes": (LayerNorm, {"axes": 2}),
     "rms_norm": (RmsNorm, {}),
