@@ -198,7 +198,7 @@ std::uint16_t encoded(double x) {
         self.assertGreater(np.abs(tensors["got.logit"] - tensors["expected.logit"]).max(), 1e-3)
 
     def test_a_script_shows_a_models_failure(self):
-        """docs/findings/ort-explicit-1.md, as a graph; and a runtime of one's own, which a script does not start."""
+        """docs/findings.md, ort-explicit-1, as a graph; and a runtime of one's own, which a script does not start."""
         if onnxruntime.__version__ == "1.31.1":
             g = onnx.helper
             info = lambda name, *shape: g.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, shape or None)

@@ -195,7 +195,7 @@ class Model(Cli):
         self.assertEqual(summary["policy"], "run=bf16")
 
     def test_a_defect_of_a_fusion_is_found_where_it_is(self):
-        """docs/findings/ort-explicit-1.md: a constant scale is rounded to float32 where it is fused into a product."""
+        """docs/findings.md, ort-explicit-1: a constant scale is rounded to float32 where it is fused into a product."""
         import onnxruntime
         from onnx import TensorProto, helper, numpy_helper, save
         if onnxruntime.__version__ != "1.31.1":
