@@ -53,7 +53,7 @@ std::string usual_peer(const ops::Op& op) {
 std::vector<Option> bench_options() {
   std::vector<Option> all{policy_option(),
                           {"op", "OP", "attention, layer_norm or mha (the first that the subject offers)"},
-                          {"beside", "SUBJECT", "measured in turn with it (the operation's built-in fused kernel)"},
+                          {"beside", "SUBJECT", "compared with this one (the operation's built-in fused kernel)"},
                           {"problem", "TEXT", "this one problem instead of the usual sizes"},
                           {"json", "FILE", "one JSON object; - is stdout"}};
   for (const Option& option : subject_options()) all.push_back(option);
@@ -147,7 +147,7 @@ int run_bench(const Settings& settings, const std::string& text) {
 }  // namespace
 
 void add_bench(CLI::App& app, Run& run) {
-  auto* verb = app.add_subcommand("bench", "how fast a subject answers, and a problem of it, beside a built-in kernel");
+  auto* verb = app.add_subcommand("bench", "how fast a subject answers, compared with a built-in kernel");
   auto settings = std::make_shared<Settings>();
   auto subject = std::make_shared<std::string>();
   verb->add_option("SUBJECT", *subject, subject_help())->type_name("")->required();

@@ -134,30 +134,38 @@ Option sizes_option() {
 SizeRegime read_sizes(const Settings& settings) { return sizes_named(settings.text("sizes").value_or("both")); }
 
 std::vector<Option> campaign_options() {
-  return {
-      policy_option(),
-      {"op", "OP", "attention, layer_norm or mha (the first that the subject offers)"},
-      {"seed", "N", "0..2^64-1"},
-      {"seed-fd", "FD", "reads the seed from this open file, so that the subject cannot see it"},
-      {"cases", "N", "problems to draw"},
-      {"time", "DURATION", "30s, 5m, 2h"},
-      {"jobs", "N", "threads, each with its own instance of the subject (all cores; on a device six)"},
-      {"repeat", "R",
-       "keep each plan (shape, strides, options, forms) for R problems (what the subject's plan_ms pays for)"},
-      {"shard", "I/N|N", "every N-th problem, starting with the I-th; N alone: which one the scheduler says"},
-      {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
-      sizes_option(),
-      {"known", "PATH", "buckets of that corpus are counted and do not fail the run"},
-      {"no-avoid", "", "go on drawing what is understood to fail"},
-      {"corpus", "DIR", "where reproducers go"},
+  std::vector<Option> all =
+      under("What is drawn",
+            {policy_option(),
+             {"op", "OP", "attention, layer_norm or mha (the first that the subject offers)"},
+             {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'"},
+             sizes_option(),
+             {"seed", "N", "0..2^64-1"},
+             {"seed-fd", "FD", "reads the seed from this open file, so that the subject cannot see it"},
+             {"shard", "I/N|N", "every N-th problem, starting with the I-th; N alone: which one the scheduler says"},
+             {"repeat", "R",
+              "keep each plan (shape, strides, options, forms) for R problems (what the subject's plan_ms pays for)"},
+             {"no-avoid", "", "go on drawing what is understood to fail"}});
+  for (const Option& option :
+       under("How much", {{"time", "DURATION", "30s, 5m, 2h"},
+                          {"cases", "N", "problems to draw"},
+                          {"jobs", "N",
+                           "threads, each with its own instance of the subject (all cores; on a device "
+                           "six)"},
+                          {"shrink-budget", "CALLS|DURATION", "how much to spend on shrinking a failure (1000)"}}))
+    all.push_back(option);
+  std::vector<Option> results{
       {"output", "DIR", "campaign folder; goes on where it stopped if it holds this campaign", "o"},
-      {"shrink-budget", "CALLS|DURATION", "how much to spend on shrinking a failure (1000)"},
-      {"bisect", "", "125 where nothing could be tested, as `git bisect run` needs"},
+      {"corpus", "DIR", "where reproducers go"},
+      {"known", "PATH", "failures that this corpus has are counted, and fail nothing"},
       {"json", "FILE", "one JSON object at the end; - is stdout"},
       {"events", "FILE", "JSON lines while it happens; - is stdout"},
       {"junit", "FILE", "JUnit's XML at the end: a test case for each law"},
       {"sarif", "FILE", "SARIF 2.1.0 at the end: a result for each finding"},
-  };
+      {"bisect", "", "125 where nothing could be tested, as `git bisect run` needs"}};
+  for (const Option& option : look_options()) results.push_back(option);
+  for (const Option& option : under("Results", results)) all.push_back(option);
+  return all;
 }
 
 std::string folder_name(std::string_view subject) {
@@ -240,7 +248,7 @@ void read_problem(const Settings& settings, engine::CampaignOptions& options) {
   if (const auto corpus = settings.text("corpus")) options.corpus = *corpus;
 }
 
-Outputs::Outputs(const Settings& settings) {
+Outputs::Outputs(const Settings& settings) : look(read_look(settings)) {
   if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
   if (const auto path = settings.text("events")) events = std::make_unique<OutputFile>(*path, "--events");
   if (const auto path = settings.text("junit")) junit = std::make_unique<OutputFile>(*path, "--junit");
@@ -259,7 +267,7 @@ bool Outputs::stdout_taken() const noexcept {
 
 std::unique_ptr<engine::Observer> Outputs::observer() const {
   std::vector<std::unique_ptr<engine::Observer>> observers;
-  observers.push_back(report::terminal_observer({std::cout, std::cerr, progress_is_live(), stdout_taken()}));
+  observers.push_back(report::terminal_observer({std::cout, std::cerr, progress_is_live(), stdout_taken(), look}));
   if (events) observers.push_back(report::events_observer(events->stream()));
   return report::tee(std::move(observers));
 }
@@ -312,7 +320,7 @@ int run_problem(const std::string& text, const engine::CampaignOptions& options,
                   : options.subject_b        ? std::string(report::undeclared_policies)
                   : !subject.info().declared ? std::string(report::undeclared_policy)
                                              : report::policy_text(its, subject.info()))
-              << report::summary_text(summary);
+              << report::summary_text(summary, outputs.look);
   return finish(summary, outputs);
 }
 

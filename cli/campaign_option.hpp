@@ -55,6 +55,7 @@ void read_problem(const Settings& settings, engine::CampaignOptions& options);
 // The files of --json, --events, --junit and --sarif, opened before the work starts.
 struct Outputs {
   std::unique_ptr<OutputFile> json, events, junit, sarif;
+  report::Look look;  // of the terminal
 
   explicit Outputs(const Settings& settings);
   [[nodiscard]] bool stdout_taken() const noexcept;

@@ -18,9 +18,9 @@ namespace {
 
 std::vector<Option> compare_options() {
   std::vector<Option> options = campaign_options();
-  options.push_back({"bits", "", "any bit that differs is a difference too, told apart from those beyond the bounds"});
-  options.push_back({"forever", "", "until interrupted"});
-  options.push_back({"problem", "TEXT", "this one problem instead of random ones"});
+  options.push_back({"bits", "", "a bit that differs is a difference, too, of a law of its own"});
+  options.push_back({"forever", "", "until interrupted", "", "How much"});
+  options.push_back({"problem", "TEXT", "this one problem instead of random ones", "", "What is drawn"});
   for (const Option& option : subject_options()) options.push_back(option);
   options.push_back(second_python());
   for (const Option& option : saved_side_options()) options.push_back(option);
@@ -35,7 +35,7 @@ bool is_folder(const std::string& text) {
 int compare(const Settings& settings, const std::string& a, const std::string& b) {
   if (is_folder(a) && is_folder(b))
     throw usage_error(
-        "A and B are both folders: one of them must be a subject that can be asked (attest judge takes saved "
+        "A and B are both folders: one of them must be a subject that can run (attest judge takes saved "
         "outputs alone)");
   if (is_folder(a)) return compare_with_saved(settings, a, b, true);
   if (is_folder(b)) return compare_with_saved(settings, b, a, false);
@@ -75,7 +75,7 @@ int compare(const Settings& settings, const std::string& a, const std::string& b
 
 void add_compare(CLI::App& app, Run& run) {
   auto* verb =
-      app.add_subcommand("compare", "two subjects on one stream of problems: where they differ beyond both bounds");
+      app.add_subcommand("compare", "run two subjects on the same problems: where they differ beyond both bounds");
   auto settings = std::make_shared<Settings>();
   auto a = std::make_shared<std::string>(), b = std::make_shared<std::string>();
   verb->add_option("A", *a, subject_help())->type_name("")->required();

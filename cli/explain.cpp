@@ -67,7 +67,7 @@ void add_explain(CLI::App& app, Run& run) {
   verb->add_option("FILE", *file, "a corpus file")->type_name("")->required();
   std::vector<Option> options{{"subject", "SUBJECT", "run this subject instead of the one the file names"},
                               {"subject-b", "SUBJECT", "of an entry of two subjects, the second one likewise"},
-                              {"changes", "N", "problems to ask that differ in one respect (48)"},
+                              {"changes", "N", "neighbouring problems to try (48)"},
                               {"json", "FILE", "one JSON object; - is stdout"}};
   for (const Option& option : subject_options()) options.push_back(option);
   options.push_back(second_python());

@@ -15,10 +15,10 @@ namespace {
 std::vector<Option> shared_options() {
   std::vector<Option> options = campaign_options();
   for (const Option& option :
-       std::vector<Option>{{"property", "GLOB,...", "exactly the laws that match, all of them on every problem"},
-                           {"laws", "K|all", "further laws per problem besides the policy bound (2)"},
-                           {"no-statistics", "", "only laws that prove what they find"},
-                           {"continue-after-failure", "", "go on after the first failing case; fuzz does so anyway"}})
+       under("Laws", {{"property", "GLOB,...", "exactly the laws that match, all of them on every problem"},
+                      {"laws", "K|all", "further laws per problem besides the policy bound (2)"},
+                      {"no-statistics", "", "only laws that prove what they find"},
+                      {"continue-after-failure", "", "go on after the first failing case; fuzz does so anyway"}}))
     options.push_back(option);
   for (const Option& option : probe_first_options()) options.push_back(option);
   for (const Option& option : model_options()) options.push_back(option);
@@ -27,14 +27,14 @@ std::vector<Option> shared_options() {
 
 std::vector<Option> fuzz_options() {
   std::vector<Option> options = shared_options();
-  options.push_back({"forever", "", "until interrupted"});
+  options.push_back({"forever", "", "until interrupted", "", "How much"});
   for (const Option& option : subject_options()) options.push_back(option);
   return options;
 }
 
 std::vector<Option> check_options() {
   std::vector<Option> options = shared_options();
-  options.push_back({"problem", "TEXT", "this one problem instead of random ones"});
+  options.push_back({"problem", "TEXT", "this one problem instead of random ones", "", "What is drawn"});
   for (const Option& option : subject_options()) options.push_back(option);
   return options;
 }

@@ -24,7 +24,7 @@ constexpr Example examples[] = {
     {"fuzz", "attest fuzz", "30 s of random problems against the built-in fused kernel", true},
     {"fuzz", "attest fuzz ./kernel.so --policy f16 --time 5m", "a plug-in, held to a policy", true},
     {"fuzz", "attest fuzz model.onnx", "a whole model, on ONNX Runtime at each of its levels"},
-    {"fuzz", "attest fuzz kernel.py --known corpus/", "a nightly: what the corpus tells fails nothing"},
+    {"fuzz", "attest fuzz kernel.py --known corpus/", "a nightly: failures that the corpus has fail nothing"},
     {"check", "attest check kernel.py --cases 2000", "bounded and deterministic, for CI", true},
     {"check", "attest check kernel.py --problem 'b=1 hq=1 ...'", "one problem, as a report prints it"},
     {"compare", "attest compare ./old.so ./new.so", "where two versions differ by more than both may", true},
@@ -41,7 +41,7 @@ constexpr Example examples[] = {
     {"judge", "attest judge --inputs in.npz --outputs out.npz --policy f16 --causal", "could these tensors be right?"},
     {"bound", "attest bound --inputs in.npz --policy f16", "tolerances for other tools, an element each"},
     {"probe", "attest probe ./kernel.so", "what it really computes in, and what its options mean", true},
-    {"bench", "attest bench ./kernel.so", "its speed on shapes as they are drawn, beside a built-in kernel"},
+    {"bench", "attest bench ./kernel.so", "its speed on usual shapes, compared with a built-in kernel"},
     {"grade", "attest grade --op layer_norm --seeds 1 --paired 0 --clean 0", "each planted fault is found"},
     {"stats", "attest stats --assume 'lq>=64 && lk>=64'", "the share of problems of which that holds"},
     {"list", "attest list subjects", "built-in kernels, faults and adapters"},
@@ -109,6 +109,11 @@ class HelpFormatter : public CLI::Formatter {
   }
   std::string make_subcommand(const CLI::App* verb) const override {
     return row(verb->get_display_name(true), verb->get_description(), 12);
+  }
+  std::string make_group(std::string group, bool positional, std::vector<const CLI::Option*> options) const override {
+    std::string text = CLI::Formatter::make_group(std::move(group), positional, std::move(options));
+    while (text.starts_with("\n\n")) text.erase(0, 1);
+    return text;
   }
   std::string make_description(const CLI::App* app) const override {
     return wrapped(app->get_description(), 0, 0) + "\n";

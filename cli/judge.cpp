@@ -30,8 +30,8 @@ namespace attest::cli {
 namespace {
 
 // Options of judge that a model takes.
-constexpr std::array<std::string_view, 7> of_models{"model",  "inputs",    "outputs", "policy",
-                                                    "runner", "iteration", "json"};
+constexpr std::array<std::string_view, 8> of_models{"model",  "inputs",    "outputs", "policy",
+                                                    "runner", "iteration", "json",    "color"};
 
 std::vector<Option> judge_options() {
   std::vector<Option> options = contract_options();
@@ -45,6 +45,7 @@ std::vector<Option> judge_options() {
            {"runner", "NAME", "of Polygraphy's outputs of several runners"},
            {"iteration", "N", "of Polygraphy's files (0)"},
            {"json", "FILE", "one JSON object; - is stdout"},
+           color_option(),
        })
     options.push_back(option);
   for (const Option& option : saved_call_options()) options.push_back(option);
@@ -100,7 +101,7 @@ int judge_model(const Settings& settings, const std::string& model) {
       models::judge_outputs(program.model(), feeds, engine::read_saved_tensors(outputs, run), precision, outputs);
   if (!json || !json->is_stdout())
     std::cout << fmt::format("attest judge {} --model {}\n", report::printable(outputs), report::printable(model))
-              << report::judged_text(judged, precision);
+              << report::judged_text(judged, precision, read_look(settings));
   if (json) {
     auto object = report::judged_json(judged, precision);
     object["model"] = model;
@@ -135,7 +136,7 @@ int judge_files(const Settings& settings) {
   const std::optional<engine::Explanation> explanation = explained(call, contract, judgement);
   if (!json || !json->is_stdout())
     std::cout << fmt::format("attest judge {}\n", report::printable(outputs))
-              << report::judgement_text(call, contract, judgement)
+              << report::judgement_text(call, contract, judgement, read_look(settings))
               << (explanation ? report::saved_explanation_text(*explanation) : std::string());
   if (json) {
     auto object = report::judgement_json(call, contract, judgement);

@@ -27,7 +27,7 @@ std::string told(const engine::Merged& merged, const fs::path& out, bool campaig
   if (!campaigns) return text;
   text += merged.whole ? "  all shards, equally far: `attest fuzz --no-avoid` with the options of any goes on with it\n"
                        : fmt::format("  not the whole campaign: {}\n", merged.missing);
-  return text + fmt::format("  {} tells what they come down to\n", report::triage_line(out, merged.subject));
+  return text + fmt::format("  {} groups them into defects\n", report::triage_line(out, merged.subject));
 }
 
 int merge(const Settings& settings, const std::vector<std::string>& words) {

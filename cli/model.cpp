@@ -146,16 +146,16 @@ std::string opening(const std::string& verb, const models::CampaignOptions& opti
 bool names_model(std::string_view subject) { return subject.ends_with(".onnx") || subject.ends_with(".pt2"); }
 
 std::vector<Option> model_options() {
-  return {
-      {"on", "RUNTIME,...",
-       "of a model: onnxruntime, onnxruntime:LEVEL[+PROVIDER[+KEY=VALUE...]], openvino, torch (of a program, "
-       ".pt2), or a script.py that declares a runtime (onnxruntime; of a program torch)"},
-      {"inputs", "FILE|DIR",
-       "of a model: inputs of your own, that problems are drawn around: .npz, Polygraphy's --save-inputs JSON, or a "
-       "folder of these"},
-      {"constrain", "KEY=VALUE ...",
-       "of a model: what its inputs may be, 'size.batch=1..8 values.mask=prefix,all role.kind=ids:2'; also [graph] "
-       "of attest.toml"}};
+  return under("Models (.onnx, .pt2)",
+               {{"on", "RUNTIME,...",
+                 "onnxruntime, onnxruntime:LEVEL[+PROVIDER[+KEY=VALUE...]], openvino, torch (of a program, "
+                 ".pt2), or a script.py that declares a runtime (onnxruntime; of a program torch)"},
+                {"inputs", "FILE|DIR",
+                 "inputs of your own, that problems are drawn around: .npz, Polygraphy's --save-inputs JSON, or a "
+                 "folder of these"},
+                {"constrain", "KEY=VALUE ...",
+                 "what its inputs may be, 'size.batch=1..8 values.mask=prefix,all role.kind=ids:2'; also [graph] "
+                 "of attest.toml"}});
 }
 
 void refuse_model_options(const Settings& settings) {
@@ -195,11 +195,12 @@ int run_model(const Settings& settings, const std::string& verb, const std::stri
   if (!quiet)
     std::cout << opening(verb, options, subjects) << report::model_text(part, family, model) << taken
               << report::parts_text(parts) << std::flush;
-  const models::Observer observer = report::models_observer({std::cout, std::cerr, progress_is_live(), quiet});
+  const models::Observer observer =
+      report::models_observer({std::cout, std::cerr, progress_is_live(), quiet, outputs.look});
   models::Summary summary = given ? models::run_problem(part, subjects, *given, options, observer)
                                   : models::run_campaign(part, subjects, options, observer);
   summary.parts = parts;
-  if (!quiet) std::cout << "\n" << report::summary_text(summary);
+  if (!quiet) std::cout << "\n" << report::summary_text(summary, outputs.look);
   nlohmann::ordered_json record = report::summary_json(summary);
   if (outputs.json) write_json(*outputs.json, record);
   if (outputs.junit) write_text(*outputs.junit, report::junit_xml(nlohmann::json(record)));

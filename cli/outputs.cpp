@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -76,6 +77,29 @@ void write_text(OutputFile& file, std::string_view text) {
 
 void write_json(OutputFile& file, const nlohmann::ordered_json& object) {
   write_text(file, json_text(object, 2) + "\n");
+}
+
+Option color_option() {
+  return {"color", "auto|always|never", "bold and colours (auto: where stdout is a terminal, without NO_COLOR)"};
+}
+
+std::vector<Option> look_options() {
+  return {{"verbose", "", "statistics behind the findings: laws, reasons, times", "v"}, color_option()};
+}
+
+report::Look read_look(const Settings& settings) {
+  const auto set = [](const char* name) {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? std::string_view() : std::string_view(text);
+  };
+  report::Look look;
+  look.verbose = settings.flag("verbose");
+  const std::string when = settings.text("color").value_or("auto");
+  if (when != "auto" && when != "always" && when != "never")
+    throw usage_error(fmt::format("{} {}: it must be auto, always or never", settings.origin("color"), when));
+  look.colour = when == "always" ||
+                (when == "auto" && isatty(STDOUT_FILENO) != 0 && set("NO_COLOR").empty() && set("TERM") != "dumb");
+  return look;
 }
 
 bool progress_is_live() noexcept { return isatty(STDERR_FILENO) != 0; }

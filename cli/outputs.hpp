@@ -8,8 +8,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
+
+#include "cli/settings.hpp"
+#include "report/look.hpp"
 
 namespace attest::cli {
 
@@ -49,6 +53,14 @@ class OutputFile {
 void write_text(OutputFile& file, std::string_view text);
 // Writes one object and a newline.
 void write_json(OutputFile& file, const nlohmann::ordered_json& object);
+
+// --color and --verbose, of verbs that print findings.
+std::vector<Option> look_options();
+// --color alone, of verbs that print a verdict.
+Option color_option();
+// Reads them. Colour is left out where stdout is no terminal or the environment has NO_COLOR (https://no-color.org) or
+// TERM=dumb, unless --color says otherwise. Throws Error(usage).
+report::Look read_look(const Settings& settings);
 
 // Tells whether file descriptor 2 is a terminal.
 bool progress_is_live() noexcept;

@@ -21,8 +21,19 @@
 namespace attest::cli {
 namespace {
 
-void tell(const engine::ReplayResult& result, std::ostream& out) {
-  out << fmt::format("{:<12} {}\n", name(result.outcome), report::printable(result.file.string()));
+// "as_expected  FILE", the outcome in the colour of a success or a failure.
+std::string outcome_line(const report::Look& look, std::string_view outcome, bool failed, bool held,
+                         const std::filesystem::path& file) {
+  const std::string column = fmt::format("{:<12}", outcome);
+  const std::string word = failed ? report::painted(look, report::Part::failed, column)
+                           : held ? report::painted(look, report::Part::held, column)
+                                  : column;
+  return fmt::format("{} {}\n", word, report::printable(file.string()));
+}
+
+void tell(const engine::ReplayResult& result, std::ostream& out, const report::Look& look) {
+  out << outcome_line(look, name(result.outcome), result.outcome == engine::Replayed::unexpected,
+                      result.outcome == engine::Replayed::as_expected, result.file);
   if (result.outcome == engine::Replayed::as_expected) return;
   out << "             " << report::printable(result.sentence) << "\n";
   if (result.verdict && result.verdict->evidence)
@@ -76,7 +87,7 @@ ReplayedCase case_of(const std::filesystem::path& file, const models::Replayed& 
 }
 
 OfModels replay_models(const Settings& settings, const std::vector<std::filesystem::path>& paths, bool quiet,
-                       std::vector<ReplayedCase>& cases) {
+                       const report::Look& look, std::vector<ReplayedCase>& cases) {
   OfModels found;
   for (const std::filesystem::path& file : engine::corpus_files(paths)) {
     if (!is_model_entry(file)) {
@@ -88,7 +99,9 @@ OfModels replay_models(const Settings& settings, const std::vector<std::filesyst
     cases.push_back(case_of(file, result, settings.flag("allow-missing")));
     std::ostream& out = quiet ? std::cerr : std::cout;
     if (!quiet || result.outcome != models::Outcome::as_expected)
-      out << fmt::format("{:<12} {}\n", report::name(result.outcome), report::printable(file.string()));
+      out << outcome_line(quiet ? report::Look{} : look, report::name(result.outcome),
+                          result.outcome == models::Outcome::unexpected, result.outcome == models::Outcome::as_expected,
+                          file);
     if (result.outcome != models::Outcome::as_expected)
       out << "             " << report::printable(result.sentence) << "\n";
     constexpr std::int64_t OfModels::*counters[] = {&OfModels::as_expected, &OfModels::unexpected, &OfModels::mended,
@@ -109,22 +122,23 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
   if (on_stdout(json) + on_stdout(junit) + on_stdout(sarif) > 1)
     throw usage_error("--json, --junit and --sarif cannot share stdout: give all but one a file");
   const bool quiet = on_stdout(json) || on_stdout(junit) || on_stdout(sarif);
+  const report::Look look = read_look(settings);
   std::vector<ReplayedCase> cases;
   auto failed = nlohmann::ordered_json::array();
   const std::vector<std::filesystem::path> paths(words.begin(), words.end());
   const auto peer = open_peer();
   const auto resolve = [&](const engine::Entry& entry) { return open_subject_of_entry(settings, entry); };
   const auto resolve_b = [&](const engine::Entry& entry) { return open_second_of_entry(settings, entry); };
-  const OfModels of_models = replay_models(settings, paths, quiet, cases);
+  const OfModels of_models = replay_models(settings, paths, quiet, look, cases);
   engine::ReplayReport counts = engine::replay(
       of_models.others, resolve, peer.get(),
       [&](const engine::ReplayResult& result) {
         cases.push_back(case_of(result, allow_missing));
         if (cases.back().outcome == ReplayedCase::Outcome::failed) failed.push_back(failed_json(result));
         if (!quiet)
-          tell(result, std::cout);
+          tell(result, std::cout, look);
         else if (result.outcome != engine::Replayed::as_expected)
-          tell(result, std::cerr);
+          tell(result, std::cerr, {});
       },
       settings.flag("expect-pass"), resolve_b);
   counts.entries += of_models.entries;
@@ -174,7 +188,8 @@ void add_replay(CLI::App& app, Run& run) {
       {"bisect", "", "125 where nothing could be tested"},
       {"json", "FILE", "counts as one JSON object; - is stdout"},
       {"junit", "FILE", "JUnit's XML: a test case for each entry"},
-      {"sarif", "FILE", "SARIF 2.1.0: a result for each entry that did not give what it expects"}};
+      {"sarif", "FILE", "SARIF 2.1.0: a result for each entry that did not give what it expects"},
+      color_option()};
   for (const Option& option : subject_options()) options.push_back(option);
   options.push_back(second_python());
   settings->declare(*verb, options);

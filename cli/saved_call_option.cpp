@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <string>
 
 #include "core/error.hpp"
@@ -16,6 +17,13 @@ bool reads(const ops::Op& op, std::string_view key) {
   return std::ranges::find(op.saved_words(), key, &ops::SavedWord::key) != op.saved_words().end();
 }
 
+// The heading of the options that one operation alone reads.
+std::string_view heading(const ops::Op& op) {
+  static std::map<std::string_view, std::string> kept;  // an option's group is a view
+  const std::string_view how = &op == ops::all_ops().front() ? "Saved call of {0}" : "Saved call of {0} (--op {0})";
+  return kept.try_emplace(op.name(), fmt::format(fmt::runtime(how), op.name())).first->second;
+}
+
 }  // namespace
 
 std::vector<Option> saved_call_options() {
@@ -24,9 +32,12 @@ std::vector<Option> saved_call_options() {
   for (const ops::Op* op : ops::all_ops())
     for (const ops::SavedWord& word : op->saved_words()) {
       const auto found = std::ranges::find(all, word.key, &Option::name);
-      if (found == all.end())
-        all.push_back({word.key, word.value, word.help});
-      else if (found->help.find(word.help) == std::string_view::npos)
+      if (found == all.end()) {
+        all.push_back({word.key, word.value, word.help, {}, heading(*op)});
+        continue;
+      }
+      found->group = "Saved call";
+      if (found->help.find(word.help) == std::string_view::npos)
         found->help = kept.emplace_back(fmt::format("{}; of {}: {}", found->help, op->name(), word.help));
     }
   return all;

@@ -73,6 +73,11 @@ Verbs& all_verbs() {
 
 }  // namespace
 
+std::vector<Option> under(std::string_view group, std::vector<Option> options) {
+  for (Option& option : options) option.group = group;
+  return options;
+}
+
 int read_jobs(const Settings& settings) {
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   return static_cast<int>(settings.integer("jobs", 1, 4096).value_or(cores));
@@ -97,12 +102,14 @@ void Settings::declare(CLI::App& app, const std::vector<Option>& options) {
     const std::string key(option.name);
     all_verbs().keys.insert(key);
     const std::string flags = (option.letter.empty() ? "" : fmt::format("-{},", option.letter)) + "--" + key;
+    CLI::Option* added = nullptr;
     if (option.value.empty())
-      app.add_flag(flags, switches_[key], std::string(option.help));
+      added = app.add_flag(flags, switches_[key], std::string(option.help));
     else
-      words_[key].option = app.add_option(flags, words_[key].text, std::string(option.help))
-                               ->type_name(std::string(option.value))
-                               ->take_last();
+      words_[key].option = added = app.add_option(flags, words_[key].text, std::string(option.help))
+                                       ->type_name(std::string(option.value))
+                                       ->take_last();
+    if (!option.group.empty()) added->group(std::string(option.group));
   }
 }
 

@@ -20,7 +20,11 @@ struct Option {
   std::string_view value;  // its argument, as help shows it; empty: a switch
   std::string_view help;
   std::string_view letter{};  // "o" for -o
+  std::string_view group{};   // its heading in help; empty: the first, without a name of its own
 };
+
+// The options under one heading.
+std::vector<Option> under(std::string_view group, std::vector<Option> options);
 
 // The settings of a verb: command line over environment (ATTEST_PARAMS="k=v ...") over the profile that ATTEST_PROFILE
 // names over attest.toml over pyproject.toml, each key known to the verb. Every getter throws Error(usage) with one

@@ -89,7 +89,7 @@ void add_shrink(CLI::App& app, Run& run) {
       {"subject", "SUBJECT", "run this subject instead of the one the file names"},
       {"subject-b", "SUBJECT", "of an entry of two subjects, the second one likewise"},
       {"on", "RUNTIME", "of an entry of a model whose runtime is a script that you have not run before: the script"},
-      {"corpus", "DIR", "where a simpler reproducer goes (beside the old one)"}};
+      {"corpus", "DIR", "where a simpler reproducer goes (next to the old one)"}};
   for (const Option& option : subject_options()) options.push_back(option);
   options.push_back(second_python());
   settings->declare(*verb, options);

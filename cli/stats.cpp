@@ -27,7 +27,7 @@ std::vector<Option> stats_options() {
   std::vector<Option> all{
       policy_option(),
       {"op", "OP", "attention, layer_norm or mha (the first that the subject offers)"},
-      {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'; its share of all draws is told"},
+      {"assume", "PREDICATE", "narrows the domain: 'scale>0 && lq<=lk'; and prints its share of all draws"},
       sizes_option(),
       {"seed", "N", "0..2^64-1 (1)"},
       {"cases", "N", "problems to draw (100000)"},

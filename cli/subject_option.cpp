@@ -52,12 +52,14 @@ std::string subject_help() {
 }
 
 std::vector<Option> subject_options() {
-  return {{"timeout", "DURATION", "per call of a subject in a process of its own (10s)"},
-          {"load-timeout", "DURATION", "for loading it: a plug-in, a script's imports (10s; shipped adapters 60s)"},
-          {"memory", "SIZE",
-           "what a process of the subject may hold, with all that it starts: 512M, 8G (half of the machine's)"},
-          {"in-process", "", "load a plug-in into this process, for debugging: its crash is ours"},
-          {"python", "EXE", "the interpreter for Python subjects ($ATTEST_PYTHON, else python3)"}};
+  return under(
+      "Subject",
+      {{"timeout", "DURATION", "per call of a subject in a process of its own (10s)"},
+       {"load-timeout", "DURATION", "for loading it: a plug-in, a script's imports (10s; shipped adapters 60s)"},
+       {"memory", "SIZE",
+        "what a process of the subject may hold, with all that it starts: 512M, 8G (half of the machine's)"},
+       {"in-process", "", "load a plug-in into this process, for debugging: its crash is ours"},
+       {"python", "EXE", "the interpreter for Python subjects ($ATTEST_PYTHON, else python3)"}});
 }
 
 ResolveOptions resolve_options(const Settings& settings) {
@@ -154,10 +156,12 @@ std::unique_ptr<SubjectFactory> open_second(const Settings& settings, const std:
 }
 
 std::vector<Option> probe_first_options() {
-  return {{"probe-first", "",
-           "hold a subject that declares no policy to what its probes show, however long they take (docs/probe.md)"},
-          {"no-probe-first", "", "never: hold it to the most generous reading"},
-          {"probe-cache", "DIR|none", "what probes showed of each version ($XDG_CACHE_HOME/attest/probes)"}};
+  return under(
+      "Subject",
+      {{"probe-first", "",
+        "hold a subject that declares no policy to what its probes show, however long they take (docs/probe.md)"},
+       {"no-probe-first", "", "never: hold it to the most generous reading"},
+       {"probe-cache", "DIR|none", "what probes showed of each version ($XDG_CACHE_HOME/attest/probes)"}});
 }
 
 namespace {
@@ -211,7 +215,7 @@ std::unique_ptr<SubjectFactory> probed_first(const Settings& settings, std::uniq
   for (const std::string& note : probed.notes) std::cerr << "attest: note: " << report::printable(note) << "\n";
   options.observed = std::move(probed.observed);
   const std::string noted = probed.from.empty() ? "" : "noted earlier in " + report::printable(probed.from.string());
-  const std::string now = probed.asked ? fmt::format("asked now, in {:.1f} s", probed.took) : "";
+  const std::string now = probed.asked ? fmt::format("seen now, in {:.1f} s", probed.took) : "";
   options.observed_whence = noted + (noted.empty() || now.empty() ? "" : ", the rest ") + now;
   return std::move(probed.subject);
 }
@@ -243,7 +247,9 @@ std::unique_ptr<SubjectFactory> open_second_of_entry(const Settings& settings, c
   return open_named({b.subject, b.file, b.name, "--subject-b"}, entry, second_options(settings));
 }
 
-Option second_python() { return {"python-b", "EXE", "the interpreter of B, where it is another (as --python)"}; }
+Option second_python() {
+  return {"python-b", "EXE", "the interpreter of B, where it is another (as --python)", "", "Subject"};
+}
 
 std::unique_ptr<SubjectFactory> open_peer() { return builtin_subject("builtin:explicit", {}); }
 

@@ -60,8 +60,8 @@ int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile
   subject = held_as_begun(std::move(subject), folder, options);
   const auto peer = open_peer();
   options.interrupt = end_on_interrupt();
-  const auto observer =
-      report::terminal_observer({std::cout, std::cerr, progress_is_live(), json != nullptr && json->is_stdout()});
+  const auto observer = report::terminal_observer(
+      {std::cout, std::cerr, progress_is_live(), json != nullptr && json->is_stdout(), read_look(settings)});
   const engine::Summary summary = engine::run_campaign(*subject, peer.get(), options, *observer);
   keep_record(summary, subject->info(), options);
   return tell(summary, json);
@@ -69,7 +69,7 @@ int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile
 
 // Groups the reproducers of a corpus into defects. Without the problems of a campaign nothing but the reproducers tells
 // which are one.
-int triage_corpus(const fs::path& folder, OutputFile* json) {
+int triage_corpus(const fs::path& folder, OutputFile* json, const report::Look& look) {
   engine::Summary summary;
   summary.verb = "triage";
   for (const fs::path& file : engine::corpus_files({folder})) {
@@ -84,7 +84,7 @@ int triage_corpus(const fs::path& folder, OutputFile* json) {
   if (summary.findings.empty())
     throw usage_error(folder.string() + " holds neither a campaign nor a reproducer of a failure");
   summary.defects = engine::cluster(summary.findings, {engine::CaseTable(Supports::everything()), {}, {}});
-  if (json == nullptr || !json->is_stdout()) std::cout << report::printable_lines(report::triage_text(summary));
+  if (json == nullptr || !json->is_stdout()) std::cout << report::triage_text(summary, look);
   return tell(summary, json);
 }
 
@@ -107,7 +107,7 @@ int triage(const Settings& settings, const std::string& text) {
   if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
   if (fs::exists(folder / "campaign.json")) return triage_campaign(settings, folder, json.get());
   refuse_folder_of_campaigns(folder);
-  return triage_corpus(folder, json.get());
+  return triage_corpus(folder, json.get(), read_look(settings));
 }
 
 }  // namespace
@@ -122,6 +122,7 @@ void add_triage(CLI::App& app, Run& run) {
                               {"known", "PATH", "buckets of that corpus are known"},
                               {"jobs", "N", "threads (all cores)"},
                               {"json", "FILE", "one JSON object at the end; - is stdout"}};
+  for (const Option& option : look_options()) options.push_back(option);
   for (const Option& option : subject_options()) options.push_back(option);
   settings->declare(*verb, options);
   verb->callback([=, &run] {

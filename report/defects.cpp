@@ -23,7 +23,33 @@ constexpr std::size_t most_in_full = 2;  // the others are a line each
 constexpr std::size_t most_neighbours = 4;
 
 std::string item(std::string_view label, const std::string& text) {
-  return text.empty() ? std::string() : fmt::format("     {:<11}{}\n", label, text);
+  return text.empty() ? std::string() : fmt::format("     {:<11}{}\n", label, printable(text));
+}
+
+// "NaN in out", "a crash".
+std::string what_happens(const Entry& entry) {
+  switch (entry.seen) {
+    case VerdictKind::crash:
+      return "a crash";
+    case VerdictKind::timeout:
+      return "a timeout";
+    case VerdictKind::error:
+      return "an error in place of an answer";
+    case VerdictKind::poisoned:
+      return "a call that spoils the calls after it";
+    case VerdictKind::flaky:
+      return "a failure seen once";
+    default:
+      break;
+  }
+  if (!entry.evidence) return "a failure";
+  const Evidence& e = *entry.evidence;
+  if (e.wrong == Wrong::memory) return "wrong memory accesses";
+  const std::string what = e.sides.size() == 2          ? "different numbers"
+                           : e.wrong == Wrong::nan      ? "NaN"
+                           : e.wrong == Wrong::infinity ? "infinity"
+                                                        : "wrong numbers";
+  return e.tensor == "T" || e.tensor == "R" ? what : what + " in " + e.tensor;
 }
 
 std::string where(const Defect& defect) {
@@ -59,25 +85,41 @@ std::string size_of(const Entry& entry) {
   return text;
 }
 
-std::string in_full(const Summary& summary, const Defect& defect, std::size_t number) {
+std::string title(const Summary& summary, const Defect& defect, std::size_t number, const Look& look) {
   const Finding& finding = summary.findings[defect.findings.front()];
-  std::string text = fmt::format("\n  {}. {}  in {}", number, finding.entry.bucket, counted(defect.failures, "case"));
+  const std::string name = look.verbose ? finding.entry.bucket : headline(summary, defect);
+  return fmt::format("  {}. {}  in {}", number, painted(look, Part::title, printable(name)),
+                     counted(defect.failures, "problem"));
+}
+
+// A defect with its witness, its problem and the line that reruns it; on request the rest.
+std::string in_full(const Summary& summary, const Defect& defect, std::size_t number, const Look& look) {
+  const Finding& finding = summary.findings[defect.findings.front()];
+  const Entry& entry = finding.entry;
+  std::string text = "\n" + title(summary, defect, number, look);
   // A corpus does not say which cases were drawn before.
-  if (const Finding& first = summary.first_of(defect); first.cases_to_first > 0)
+  if (const Finding& first = summary.first_of(defect); look.verbose && first.cases_to_first > 0)
     text += fmt::format(", first in case {} after {}", grouped(first.case_number), duration(first.seconds_to_first));
-  if (defect.findings.size() > 1) text += fmt::format(", {}", counted(defect.findings.size(), "bucket"));
-  text += "\n" + finding_lines(finding);
+  if (look.verbose && defect.findings.size() > 1) text += ", " + counted(defect.findings.size(), "bucket");
+  text += "\n";
+  if (entry.evidence) text += item("witness", evidence_line(*entry.evidence));
+  if (entry.evidence && entry.evidence->sides.size() == 2 && entry.evidence->wrong != Wrong::memory) {
+    text += item("A", side_line(entry.evidence->sides[0]));
+    text += item("B", side_line(entry.evidence->sides[1]));
+  }
+  text += item("said", entry.reason) + item("in words", in_words(entry));
+  text += item("problem", to_text(entry.problem)) + item("in decimal", decimals(entry.problem));
+  text += printable_lines(conditions_text(entry, "     ", 11));
+  if (const auto basis = engine::basis(entry.property); look.verbose || basis != "proof")
+    text += item("shown by", std::string(basis));
+  if (look.verbose) text += item("open keys", open_keys(entry));
+  if (look.verbose || !entry.minimal) text += item("size", size_of(entry));
   if (defect.effective) text += item("precision", to_text(*defect.effective));
   text += item("where", where(defect));
   if (defect.explanation) text += brief_text(*defect.explanation, item);
-  text += item("also fails", also(summary, defect));
-  return text + item("rerun", rerun_line(summary, finding));
-}
-
-std::string in_short(const Summary& summary, const Defect& defect, std::size_t number) {
-  const Finding& finding = summary.findings[defect.findings.front()];
-  return fmt::format("  {}. {}  in {}{}\n", number, finding.entry.bucket, counted(defect.failures, "case"),
-                     defect.predicate.atoms.empty() ? "" : ", where " + to_text(defect.predicate));
+  if (look.verbose) text += item("also fails", also(summary, defect));
+  return text +
+         fmt::format("     {:<11}{}\n", "rerun", painted(look, Part::command, printable(rerun_line(summary, finding))));
 }
 
 }  // namespace
@@ -112,35 +154,23 @@ std::string neighbours_that_pass(const Entry& entry) {
   return fmt::format("{}", fmt::join(told, ", "));
 }
 
-std::string finding_lines(const Finding& finding) {
-  const Entry& entry = finding.entry;
-  std::string text = item("problem", to_text(entry.problem));
-  text += item("in decimal", decimals(entry.problem));
-  text += conditions_text(entry, "     ", 11);
-  if (entry.evidence) text += item("witness", evidence_line(*entry.evidence));
-  if (entry.evidence && entry.evidence->sides.size() == 2 && entry.evidence->wrong != Wrong::memory) {
-    text += item("A", side_line(entry.evidence->sides[0]));
-    text += item("B", side_line(entry.evidence->sides[1]));
-  }
-  text += item("said", entry.reason);
-  text += item("shown by", std::string(engine::basis(entry.property)));
-  text += item("in words", in_words(entry));
-  text += item("open keys", open_keys(entry));
-  return text + item("size", size_of(entry));
+std::string headline(const Summary& summary, const Defect& defect) {
+  const Entry& entry = summary.findings[defect.findings.front()].entry;
+  return what_happens(entry) + (defect.predicate.atoms.empty() ? "" : " where " + to_text(defect.predicate)) +
+         (entry.seen == VerdictKind::fail ? " (law " + entry.property + ")" : "");
 }
 
-std::string defects_text(const Summary& summary) {
+std::string defects_text(const Summary& summary, const Look& look) {
   std::string full, brief, known;
   std::size_t number = 0, told = 0;
   for (const Defect& defect : summary.defects) {
     ++number;
     if (defect.known)
-      known += fmt::format("  {}. known: {}  in {}\n", number, summary.findings[defect.findings.front()].entry.bucket,
-                           counted(defect.failures, "case"));
+      known += title(summary, defect, number, look) + ", known\n";
     else if (told++ < most_in_full)
-      full += in_full(summary, defect, number);
+      full += in_full(summary, defect, number, look);
     else
-      brief += in_short(summary, defect, number);
+      brief += title(summary, defect, number, look) + "\n";
   }
   brief += known;
   return full + (brief.empty() ? "" : "\n") + brief;

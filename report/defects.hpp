@@ -2,14 +2,15 @@
 #include <string>
 
 #include "engine/summary.hpp"
+#include "report/look.hpp"
 
 namespace attest::report {
 
 // The defects of a campaign: the first few in full, the rest in a line or two each.
-std::string defects_text(const engine::Summary& summary);
+std::string defects_text(const engine::Summary& summary, const Look& look = {});
 
-// A finding's problem, witness, words, size and neighbours that pass, a line each.
-std::string finding_lines(const engine::Finding& finding);
+// The headline of a defect: "wrong numbers in out where scale!=1 (law policy-bound)".
+std::string headline(const engine::Summary& summary, const engine::Defect& defect);
 
 // A reproducer small enough for a sentence: "one query, two keys, causal: row 0 sees key 0 alone, v = 3; got 1.5, the
 // mean of both". Empty for others.

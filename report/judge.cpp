@@ -31,14 +31,15 @@ nlohmann::ordered_json shape_json(const ops::Problem& problem) {
   return object;
 }
 
-std::string verdict_text(const Judgement& judgement) {
+std::string verdict_text(const Judgement& judgement, const Look& look) {
   const Verdict& v = judgement.verdict;
   const std::string undetermined =
       v.counts.undetermined == 0 ? ""
                                  : fmt::format("; of {} the bound permits anything", elements(v.counts.undetermined));
   switch (v.kind) {
     case VerdictKind::fail:
-      return "  verdict    FAILED: no kernel that keeps this policy could have returned these numbers\n";
+      return fmt::format("  verdict    {}: no kernel that keeps this policy could have returned these numbers\n",
+                         painted(look, Part::failed, "FAILED"));
     case VerdictKind::vacuous:
       return v.reason == "wide"
                  ? fmt::format(
@@ -46,8 +47,8 @@ std::string verdict_text(const Judgement& judgement) {
                        elements(v.counts.judged))
                  : "  verdict    nothing said: the bound permits anything for every element\n";
     default:
-      return fmt::format("  verdict    held: {} inside what a correct kernel could return{}\n",
-                         elements(v.counts.judged), undetermined);
+      return fmt::format("  verdict    {}: {} inside what a correct kernel could return{}\n",
+                         painted(look, Part::held, "held"), elements(v.counts.judged), undetermined);
   }
 }
 
@@ -75,9 +76,10 @@ nlohmann::ordered_json call_json(const SavedCall& call) {
   return object;
 }
 
-std::string judgement_text(const SavedCall& call, const ops::Contract& contract, const Judgement& judgement) {
+std::string judgement_text(const SavedCall& call, const ops::Contract& contract, const Judgement& judgement,
+                           const Look& look) {
   std::string text = call_text(call, contract);
-  text += verdict_text(judgement);
+  text += verdict_text(judgement, look);
   if (judgement.verdict.evidence) text += "  first      " + evidence_line(*judgement.verdict.evidence) + "\n";
   if (judgement.survey) {
     const engine::Survey& s = *judgement.survey;
@@ -93,7 +95,7 @@ std::string judgement_text(const SavedCall& call, const ops::Contract& contract,
   for (const engine::HeldIf& other : judgement.others.held)
     text += fmt::format("  held if    {} ({})\n", printable(other.words), printable(other.options));
   if (!judgement.others.complete)
-    text += "  left out   not every other reading of the call was asked: the time was over\n";
+    text += "  left out   not every other reading of the call was tried: the time was over\n";
   return text;
 }
 

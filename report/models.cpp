@@ -89,7 +89,7 @@ std::string segment_text(const Finding& finding) {
                   nodes.size() == 1 ? "itself" : "themselves", fmt::join(nodes, ", "));
   if (!finding.reproducer.empty()) {
     std::filesystem::path file = finding.reproducer;
-    text += fmt::format("; as {} and .npz beside the reproducer", file.replace_extension(".onnx").filename().string());
+    text += fmt::format("; as {} and .npz next to the reproducer", file.replace_extension(".onnx").filename().string());
   }
   return text;
 }
@@ -103,9 +103,8 @@ std::string condition_text(const Finding& finding) {
     if (failing == asked) return fmt::format("{}: whatever the problem", counts);
     if (failing < engine::enough_failures)
       return fmt::format(
-          "{}, too few to tell under which condition: a longer campaign, or check --continue-after-failure, has more",
-          counts);
-    return counts + ": no condition on sizes and ways to make inputs tells these apart";
+          "{}, too few to learn a condition: a longer campaign, or check --continue-after-failure, has more", counts);
+    return counts + ": no condition on sizes and values holds of these alone";
   }
   return fmt::format("{}: {} fails {} of {}, elsewhere {} of {}", finding.condition->text, finding.law,
                      grouped(failing), grouped(asked), grouped(failing_elsewhere), grouped(elsewhere));
@@ -122,28 +121,44 @@ std::string rerun(const Summary& summary, const Finding& finding) {
                      shell_quoted(to_text(finding.smallest.problem)));
 }
 
-std::string finding_text(const Summary& summary, const Finding& finding, std::size_t number, bool full) {
-  std::string text = fmt::format("{}  {}. {}:{}  in {} {}", full ? "\n" : "", number, finding.key, finding.runtime,
-                                 grouped(finding.failures), finding.failures == 1 ? "run" : "runs");
+// "wrong numbers in logits at level all (law spread)".
+std::string headline(const Finding& finding) {
+  const models::LawResult& result = finding.result;
+  std::string what = "a failure";
+  if (result.kind == VerdictKind::crash) what = "a crash";
+  if (result.kind == VerdictKind::timeout) what = "a timeout";
+  if (result.kind == VerdictKind::error) what = "an error in place of an answer";
+  if (result.witness) what = "wrong numbers in " + result.witness->output;
+  return fmt::format("{} on {} (law {})", what, finding.runtime, finding.law);
+}
+
+std::string finding_text(const Summary& summary, const Finding& finding, std::size_t number, bool full,
+                         const Look& look) {
+  const std::string name = look.verbose ? finding.key + ":" + finding.runtime : headline(finding);
+  std::string text = fmt::format("{}  {}. {}  in {}", full ? "\n" : "", number,
+                                 painted(look, Part::title, printable(name)), counted(finding.failures, "run"));
   if (!full)
     return text + (finding.place ? ", first wrong: " + printable(finding.place->tensor) : std::string()) + "\n";
-  text += fmt::format(", first in case {} after {}\n", grouped(finding.first_case), duration(finding.seconds_to_first));
+  if (look.verbose)
+    text += fmt::format(", first in case {} after {}", grouped(finding.first_case), duration(finding.seconds_to_first));
+  text += "\n" + row("witness", finding.result.reason);
+  text += row("where", place_text(finding));
+  text += row("segment", segment_text(finding));
   text += row("problem", to_text(finding.smallest.problem));
   for (const graph::Problem& before : finding.smallest.after) text += row("after", to_text(before));
-  text += row("witness", finding.result.reason);
   text +=
       row("builds",
           fmt::format("{}{}", fmt::join(finding.levels, ", "),
                       finding.passing.empty() ? "" : fmt::format("; passes at {}", fmt::join(finding.passing, ", "))));
-  if (!finding.flaky)
+  if (look.verbose && !finding.flaky)
     text +=
         row("size", fmt::format("{} after {}", finding.smallest.minimal ? "no change makes it simpler" : "not minimal",
                                 counted(static_cast<std::uint64_t>(finding.smallest.calls), "problem")));
-  text += row("where", place_text(finding));
-  text += row("segment", segment_text(finding));
   text += row("when", condition_text(finding));
-  text += row("also fails", fmt::format("{}", fmt::join(finding.also, ", ")));
-  return text + row("rerun", rerun(summary, finding));
+  if (look.verbose) text += row("also fails", fmt::format("{}", fmt::join(finding.also, ", ")));
+  const std::string again = rerun(summary, finding);
+  return again.empty() ? text
+                       : text + fmt::format("     {:<11}{}\n", "rerun", painted(look, Part::command, printable(again)));
 }
 
 std::string shape_text(const graph::Input& input) {
@@ -161,8 +176,9 @@ std::string_view in_words(const graph::Use& use) {
 
 // Prints the progress and the events of a campaign.
 struct Teller {
-  explicit Teller(const TerminalOptions& where) : line(where) {}
+  explicit Teller(const TerminalOptions& where) : line(where), verbose(where.look.verbose) {}
   ProgressLine line;
+  bool verbose;
   std::set<std::string> told;
 };
 
@@ -204,7 +220,8 @@ models::Observer models_observer(const TerminalOptions& options) {
   models::Observer observer;
   observer.failure = [teller](const std::string& law, const models::LawResult& result, const std::string& where,
                               std::uint64_t case_number, double seconds, const graph::Problem& problem) {
-    if (teller->told.size() >= most_told || !teller->told.insert(failure_key(law, result)).second) return;
+    if (!teller->verbose || teller->told.size() >= most_told || !teller->told.insert(failure_key(law, result)).second)
+      return;
     teller->line.say(fmt::format("{} {} at {} in case {} after {}: {}\n", name(result.kind), law, printable(where),
                                  grouped(case_number), duration(seconds), printable(to_text(problem))));
   };
@@ -224,42 +241,53 @@ models::Observer models_observer(const TerminalOptions& options) {
   return observer;
 }
 
-std::string summary_text(const Summary& summary) {
-  const std::size_t n = summary.findings.size();
-  const std::string model = printable(summary.model.filename().string());
-  std::string text =
-      n > 0 ? fmt::format("{}: {}\n", model, counted(n, "defect"))
-      : summary.exit() == Exit::incomplete
-          ? fmt::format("{}: nothing was judged\n", model)
-          : fmt::format("{}: every law held{}\n", model, summary.interrupted ? " until it was interrupted" : "");
-  text +=
-      fmt::format("  {}, {} in {}, seed {}, {}{}\n", counted(summary.cases, "problem"), counted(summary.runs, "run"),
-                  duration(summary.seconds), summary.seed, summary.policy, summary.interrupted ? ", interrupted" : "");
-  if (summary.resumed > 0)
-    text += fmt::format("  {} of these problems by earlier runs of this campaign\n", grouped(summary.resumed));
-  text += fmt::format(
-      "  {} output elements were held against an ensemble of correct evaluations (no proof: docs/graphs.md)",
-      grouped(static_cast<std::uint64_t>(summary.judged)));
+namespace {
+
+// The statistics of -v: problems that were not judged and why, and each law.
+std::string statistics(const Summary& summary) {
+  std::string text;
   if (summary.undetermined > 0)
-    text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(summary.undetermined)));
-  text += "\n";
-  if (summary.proven > 0)
-    text += fmt::format("  {} of parts by themselves against proven bounds\n",
-                        counted(static_cast<std::uint64_t>(summary.proven), "element"));
+    text +=
+        fmt::format("  {} undetermined\n", counted(static_cast<std::uint64_t>(summary.undetermined), "output element"));
   if (!summary.skipped.empty())
     text +=
         fmt::format("  skipped, as the graph does not take them: {}{}\n", most_frequent(summary.skipped),
                     summary.skipped.size() > 1 ? fmt::format(", and {} more reasons", summary.skipped.size() - 1) : "");
   if (summary.cut_short) text += "  cut short by the end of the time: one further problem, of which nothing is known\n";
   if (summary.slow > 0)
-    text += fmt::format("  slow: {} passed the time limit, and not when asked once more of a fresh process\n",
+    text += fmt::format("  slow: {} passed the time limit, and not when a fresh process ran it again\n",
                         counted(summary.slow, "run"));
-  for (const auto& [where, note] : summary.notes) text += fmt::format("  {}: {}\n", printable(where), printable(note));
-  text += law_table(summary);
-  for (std::size_t i = 0; i < n; ++i) text += finding_text(summary, summary.findings[i], i + 1, i < most_in_full);
+  return text + law_table(summary);
+}
+
+}  // namespace
+
+std::string summary_text(const Summary& summary, const Look& look) {
+  const std::size_t n = summary.findings.size();
+  const std::string verdict =
+      n > 0 ? "FAILED, " + counted(n, "defect")
+      : summary.exit() == Exit::incomplete
+          ? "nothing was judged"
+          : fmt::format("every law held{}", summary.interrupted ? " until it was interrupted" : "");
+  const Part part = n > 0 ? Part::failed : summary.exit() == Exit::held ? Part::held : Part::title;
+  std::string text =
+      fmt::format("{}: {}\n", printable(summary.model.filename().string()), painted(look, part, verdict));
+  for (std::size_t i = 0; i < n; ++i) text += finding_text(summary, summary.findings[i], i + 1, i < most_in_full, look);
   if (summary.untold > 0)
     text += fmt::format("  and {} of further kinds, not looked at\n", counted(summary.untold, "failure"));
-  return text;
+  text +=
+      fmt::format("{}  {}, {} in {}, seed {}, {}{}: {} compared with correct evaluations (no proof: docs/graphs.md)",
+                  n > 0 ? "\n" : "", counted(summary.cases, "problem"), counted(summary.runs, "run"),
+                  duration(summary.seconds), summary.seed, summary.policy, summary.interrupted ? ", interrupted" : "",
+                  counted(static_cast<std::uint64_t>(summary.judged), "output element"));
+  if (summary.proven > 0)
+    text +=
+        fmt::format(", {} of parts with proven bounds", counted(static_cast<std::uint64_t>(summary.proven), "element"));
+  text += "\n";
+  if (summary.resumed > 0)
+    text += fmt::format("  {} of these problems by earlier runs of this campaign\n", grouped(summary.resumed));
+  for (const auto& [where, note] : summary.notes) text += fmt::format("  {}: {}\n", printable(where), printable(note));
+  return text + (look.verbose ? statistics(summary) : "  -v shows the laws, what could not be judged, and why\n");
 }
 
 namespace {
@@ -390,13 +418,13 @@ std::string witness_text(const graph::Witness& w, std::span<const Index> shape) 
 
 }  // namespace
 
-std::string judged_text(const models::JudgedOutputs& judged, const graph::Precision& precision) {
+std::string judged_text(const models::JudgedOutputs& judged, const graph::Precision& precision, const Look& look) {
   using Outcome = graph::Judgement::Outcome;
   const graph::Judgement& verdict = judged.verdict;
   std::string text =
       fmt::format("  {} under {}, against an ensemble of {} correct evaluations (no proof: docs/graphs.md)\n",
-                  verdict.outcome == Outcome::held     ? "held"
-                  : verdict.outcome == Outcome::failed ? "FAILED"
+                  verdict.outcome == Outcome::held     ? painted(look, Part::held, "held")
+                  : verdict.outcome == Outcome::failed ? painted(look, Part::failed, "FAILED")
                                                        : "nothing judged",
                   precision.name, verdict.members);
   for (const models::JudgedOutput& one : judged.outputs) {

@@ -19,13 +19,13 @@ std::string model_text(const models::Part& model, const graph::Family& family, c
 std::string parts_text(const std::vector<models::KnownPart>& parts);
 // Failures and findings on `out` while they happen, progress beside.
 models::Observer models_observer(const TerminalOptions& options);
-std::string summary_text(const models::Summary& summary);
+std::string summary_text(const models::Summary& summary, const Look& look = {});
 nlohmann::ordered_json summary_json(const models::Summary& summary);
 // The coverage as `attest stats --json` has it for kernels, but for combinations that cannot occur, which are not known
 // here.
 nlohmann::ordered_json coverage_json(const models::Coverage& coverage);
 // Results that were got elsewhere: a line for the verdict and one for each output.
-std::string judged_text(const models::JudgedOutputs& judged, const graph::Precision& precision);
+std::string judged_text(const models::JudgedOutputs& judged, const graph::Precision& precision, const Look& look = {});
 nlohmann::ordered_json judged_json(const models::JudgedOutputs& judged, const graph::Precision& precision);
 std::string_view name(models::Outcome outcome) noexcept;
 

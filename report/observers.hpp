@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/campaign.hpp"
+#include "report/look.hpp"
 
 namespace attest::report {
 
@@ -14,6 +15,7 @@ struct TerminalOptions {
   std::ostream& progress;
   bool live = false;
   bool quiet = false;  // nothing on `out`: it belongs to --json -
+  Look look{};
 };
 std::unique_ptr<engine::Observer> terminal_observer(TerminalOptions options);
 
@@ -24,8 +26,8 @@ std::unique_ptr<engine::Observer> events_observer(std::ostream& out);
 std::unique_ptr<engine::Observer> tee(std::vector<std::unique_ptr<engine::Observer>> observers);
 
 // The summary as the terminal shows it.
-std::string summary_text(const engine::Summary& summary);
+std::string summary_text(const engine::Summary& summary, const Look& look = {});
 // The defects alone, of a summary that is of no campaign.
-std::string triage_text(const engine::Summary& summary);
+std::string triage_text(const engine::Summary& summary, const Look& look = {});
 
 }  // namespace attest::report

@@ -123,16 +123,15 @@ std::string warnings(const Summary& summary) {
   return text;
 }
 
-std::string headline(const Summary& summary) {
+std::string verdict_line(const Summary& summary, const Look& look) {
   const auto fresh = std::ranges::count_if(summary.defects, [](const auto& defect) { return !defect.known; });
   const auto buckets = std::ranges::count_if(summary.findings, [](const auto& finding) { return !finding.known; });
   const bool two = !summary.subject_b.empty();
   std::string verdict = two ? "no difference beyond both bounds" : "every property held";
   if (summary.interrupted) verdict += " until it was interrupted";
   if (fresh > 0)
-    verdict =
-        fmt::format("{} in {} of failures", counted(static_cast<std::size_t>(fresh), two ? "difference" : "defect"),
-                    counted(static_cast<std::size_t>(buckets), "bucket"));
+    verdict = "FAILED, " + counted(static_cast<std::size_t>(fresh), two ? "difference" : "defect") +
+              (look.verbose ? " in " + counted(static_cast<std::size_t>(buckets), "bucket") + " of failures" : "");
   else if (!summary.findings.empty())
     verdict = "nothing but known failures";
   if (!summary.silent.empty()) {
@@ -142,49 +141,42 @@ std::string headline(const Summary& summary) {
   } else if (!summary.emptiness().empty()) {
     verdict += "; nothing else was tested";
   }
-  return fmt::format("{}{}: {}\n", summary.subject, two ? " and " + summary.subject_b : "", verdict);
+  const Part part = summary.exit() == Exit::found  ? Part::failed
+                    : summary.exit() == Exit::held ? Part::held
+                                                   : Part::title;
+  return fmt::format("{}{}: {}\n", summary.subject, two ? " and " + summary.subject_b : "",
+                     painted(look, part, verdict));
 }
 
-}  // namespace
-
-std::string triage_text(const Summary& summary) {
-  return fmt::format("{} of failures, {}\n", counted(summary.findings.size(), "bucket"),
-                     counted(summary.defects.size(), "defect")) +
-         defects_text(summary);
+// A line of counts: problems, failures, elements that the bound judged.
+std::string counts(const Summary& s, const Look& look) {
+  std::string text = fmt::format("  {} in {}", counted(s.cases, "problem"), duration(s.seconds));
+  if (look.verbose && s.seconds > 0) text += fmt::format(" ({:.0f}/s)", static_cast<double>(s.cases) / s.seconds);
+  text += fmt::format(", seed {}", s.seed);
+  if (!s.policy.empty()) text += ", policy " + s.policy;
+  if (s.interrupted) text += ", interrupted";
+  text += fmt::format(": {} failed", grouped(s.failing_cases));
+  if (s.judged > 0)
+    text += fmt::format("; the proven bound judged {} of them, {}", grouped(s.judged),
+                        counted(static_cast<std::uint64_t>(s.elements), "output element"));
+  return text + "\n";
 }
 
-std::string summary_text(const Summary& summary) {
-  const Summary& s = summary;
-  const double drawn = static_cast<double>(s.cases);
-  std::string text = headline(s);
-  if (!s.silent.empty())
-    text += fmt::format(
-        "  The campaign ended early: {}\n  If a device is lost, end the processes that hold it or reset it, and start "
-        "again.\n",
-        s.silent);
-  if (const std::string defects = defects_text(s); !defects.empty()) text += defects + "\n";
-  text += fmt::format("  {} in {} ({:.0f}/s), seed {}{}{}\n", counted(s.cases, "problem"), duration(s.seconds),
-                      s.seconds > 0 ? drawn / s.seconds : 0.0, s.seed, s.policy.empty() ? "" : ", policy " + s.policy,
-                      s.interrupted ? ", interrupted" : "");
-  text += earlier_runs(s);
-  text += fmt::format("  the bound judged {} of them ({}): {}, {} {}", grouped(s.judged),
-                      share(static_cast<double>(s.judged), drawn),
-                      counted(static_cast<std::uint64_t>(s.elements), "output element"),
-                      grouped(static_cast<std::uint64_t>(s.elements_long)), s.op->long_in_words());
+// The statistics of -v: problems that were not judged and why, conditions avoided, each law, and where the time went.
+std::string statistics(const Summary& s) {
+  std::string text;
+  text += fmt::format("  of these elements {} {}", grouped(static_cast<std::uint64_t>(s.elements_long)),
+                      s.op->long_in_words());
   if (s.undetermined > 0) text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(s.undetermined)));
   text += "\n";
   if (!s.skipped.empty()) text += "  skipped: " + by_reason(s.skipped) + "\n";
-  if (!s.subject_b.empty()) text += unsupported_by_side(s);
-  text += open_questions(s);
   if (!s.vacuous.empty()) text += "  vacuous: " + by_reason(s.vacuous) + "\n";
   if (s.cut_off > 0)
     text += fmt::format("  cut off: {} under way when time was over, and not judged\n",
                         s.cut_off == 1 ? "1 problem was" : grouped(s.cut_off) + " problems were");
   if (s.slow > 0)
-    text += fmt::format("  slow: {} {} the time limit, and not when asked once more, alone on a fresh instance\n",
-                        grouped(s.slow), s.slow == 1 ? "problem passed" : "problems passed");
-  if (!s.assume.empty())
-    text += fmt::format("  --assume '{}' gives up {} of the domain\n", s.assume, share(s.given_up, 1));
+    text += fmt::format("  slow: {} {} the time limit, and not when a fresh instance ran it alone\n", grouped(s.slow),
+                        s.slow == 1 ? "problem passed" : "problems passed");
   for (std::size_t i = 0; i < s.avoided.size() && i < most_avoided_shown; ++i) {
     const engine::Avoided& avoided = s.avoided[i];
     text += fmt::format("  avoiding {} ({} of {} fail{})\n", avoided.predicate, grouped(avoided.failing),
@@ -195,13 +187,38 @@ std::string summary_text(const Summary& summary) {
                         counted(s.avoided.size() - most_avoided_shown, "condition"));
   if (s.redrawn > 0)
     text += fmt::format("  in place of {} of the problems others were drawn (--no-avoid draws them)\n",
-                        share(static_cast<double>(s.redrawn), drawn));
-  text += law_table(s) + warnings(s);
+                        share(static_cast<double>(s.redrawn), static_cast<double>(s.cases)));
   const engine::Seconds& t = s.seconds_in;
   const double all = t.draw + t.values + t.subject + t.oracle + t.laws + t.shrink;
-  text += fmt::format("\n  time went to: subject {}, oracle {}, values {}, laws {}, drawing {}, shrinking {}\n",
-                      share(t.subject, all), share(t.oracle, all), share(t.values, all), share(t.laws, all),
-                      share(t.draw, all), share(t.shrink, all));
+  return text + law_table(s) +
+         fmt::format("\n  time went to: subject {}, oracle {}, values {}, laws {}, drawing {}, shrinking {}\n",
+                     share(t.subject, all), share(t.oracle, all), share(t.values, all), share(t.laws, all),
+                     share(t.draw, all), share(t.shrink, all));
+}
+
+}  // namespace
+
+std::string triage_text(const Summary& summary, const Look& look) {
+  return painted(look, Part::failed, counted(summary.defects.size(), "defect")) +
+         fmt::format(" in {} of failures\n", counted(summary.findings.size(), "bucket")) + defects_text(summary, look);
+}
+
+std::string summary_text(const Summary& summary, const Look& look) {
+  const Summary& s = summary;
+  std::string text = verdict_line(s, look);
+  if (!s.silent.empty())
+    text += fmt::format(
+        "  The campaign ended early: {}\n  If a device is lost, end the processes that hold it or reset it, and start "
+        "again.\n",
+        s.silent);
+  if (const std::string defects = defects_text(s, look); !defects.empty()) text += defects + "\n";
+  text += counts(s, look) + earlier_runs(s);
+  if (!s.subject_b.empty()) text += unsupported_by_side(s);
+  text += open_questions(s);
+  if (!s.assume.empty())
+    text += fmt::format("  --assume '{}' gives up {} of the domain\n", s.assume, share(s.given_up, 1));
+  text += look.verbose ? statistics(s) : "  -v shows the laws, what could not be judged, and why\n";
+  text += warnings(s);
   if (s.unshrunk > 0)
     text += fmt::format("\n  {} still to be shrunk: the campaign goes on with what waits in the same folder\n",
                         counted(s.unshrunk, "failure"));

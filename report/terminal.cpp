@@ -12,7 +12,7 @@ namespace {
 
 class Terminal : public engine::Observer {
  public:
-  explicit Terminal(TerminalOptions options) : line_(options) {}
+  explicit Terminal(TerminalOptions options) : line_(options), look_(options.look) {}
 
   void on_start(const engine::CampaignOptions& campaign, const SubjectInfo& info) override {
     std::string line = fmt::format("attest {} {}", campaign.verb, campaign.subject);
@@ -45,11 +45,12 @@ class Terminal : public engine::Observer {
     line_.show(line);
   }
 
-  // The first failure of each kind, before it is shrunk; a known failure is not told, and with --known none is until
-  // that is clear.
+  // The first failure of each kind, before it is shrunk, with -v; a known failure is not told, and with --known none is
+  // until that is clear.
   void on_failure(const engine::RawFailure& failure) override {
     const engine::FailureKey key = failure.outcome.key();
-    if (quiet_until_shrunk_ || told_ >= most_told || !kinds_.insert(engine::to_text(key)).second) return;
+    if (!look_.verbose || quiet_until_shrunk_ || told_ >= most_told || !kinds_.insert(engine::to_text(key)).second)
+      return;
     ++told_;
     line_.say(fmt::format("{} {} in case {} after {}: {}\n", name(key.kind), key.property, grouped(failure.case_number),
                           duration(failure.seconds), to_text(failure.problem)));
@@ -61,20 +62,21 @@ class Terminal : public engine::Observer {
                              step.best.op().unit_of_work(), counted(static_cast<std::uint64_t>(step.calls), "call")));
   }
 
-  // The first reproducer of each kind; all of them are told in full at the end.
+  // The first reproducer of each kind, with -v; the end tells all of them.
   void on_finding(const engine::Finding& finding, bool first) override {
     const std::string key = engine::to_text(engine::failure_key_of(finding.entry));
-    if (!first || finding.known || shrunk_.size() >= most_told || !shrunk_.insert(key).second) return;
+    if (!look_.verbose || !first || finding.known || shrunk_.size() >= most_told || !shrunk_.insert(key).second) return;
     line_.say(fmt::format("  shrunk to {}\n",
                           finding.reproducer.empty() ? to_text(finding.entry.problem) : finding.reproducer));
   }
 
-  void on_end(const engine::Summary& summary) override { line_.say("\n" + summary_text(summary)); }
+  void on_end(const engine::Summary& summary) override { line_.say("\n" + summary_text(summary, look_)); }
 
  private:
   static constexpr std::size_t most_told = 3;  // kinds of failures told while the campaign goes on
 
   ProgressLine line_;
+  Look look_;
   bool quiet_until_shrunk_ = false;
   std::set<std::string> kinds_, shrunk_;
   std::size_t told_ = 0;

@@ -58,41 +58,6 @@ class Words(Cli):
         for verb in ("fuzz", "check", "replay", "shrink", "export", "stats", "list"):
             self.assertEqual(self.attest(verb, "--help").returncode, 0)
 
-    def test_each_verb_has_its_own_examples_in_80_columns(self):
-        listed = re.findall(r"^  ([a-z]+) ", self.attest("--help").stdout.split("Subcommands:")[1].split("examples:")[0], re.M)
-        self.assertGreater(len(listed), 15)
-        for verb in listed:
-            done = self.attest("help", verb)
-            self.assertEqual((done.returncode, done.stdout), (0, self.attest(verb, "--help").stdout))
-            shown = re.findall(r"^  .*\battest (\w+)", done.stdout.split("examples:")[1], re.M)
-            self.assertEqual(set(shown), {verb})
-            self.assertEqual([line for line in done.stdout.splitlines() if len(line) > 80], [])
-
-    def completed(self, *words):
-        """The words that bash would offer for the last one."""
-        script = self.attest("completion", "bash").stdout
-        self.assertIn("complete -c attest", self.attest("completion", "fish").stdout)
-        self.assertIn("bashcompinit", self.attest("completion", "zsh").stdout)
-        line = f'COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _attest; echo "${{COMPREPLY[@]}}"'
-        return subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True).stdout.split()
-
-    def test_shells_complete_verbs_and_options(self):
-        self.assertEqual(self.completed("attest", "fu"), ["fuzz"])
-        self.assertEqual(self.completed("attest", "help", "che"), ["check"])
-        self.assertEqual(self.completed("attest", "fuzz", "--se"), ["--seed", "--seed-fd"])
-        self.assertEqual(self.completed("attest", "fuzz", "kernel"), [])
-        self.refused("completion", "csh", says=["csh", "bash, zsh or fish"])
-
-    def test_a_mistyped_word_is_corrected(self):
-        self.refused("fuz", says=["Did you mean fuzz?"])
-        self.refused("check", "builtin:fused", "--sede=3", says=["--sede", "Did you mean --seed?"])
-        for words in (["birds"], ["check", "builtin:fused", "--qqqqqqq"]):
-            self.assertNotIn("Did you mean", self.attest(*words).stderr)
-
-    def test_what_was_found_comes_before_what_was_drawn(self):
-        told = self.attest("check", "fault:scale-twice", "--cases", 20, "--continue-after-failure").stdout
-        self.assertLess(told.index("     witness "), told.index("  the bound judged "))
-
     def test_version(self):
         self.assertRegex(self.attest("--version").stdout, r"^attest \d+\.\d+\.\d+\n$")
 
@@ -216,7 +181,7 @@ class Sources(Cli):
 
 class Campaigns(Cli):
     def test_a_clean_subject_holds(self):
-        done = self.attest("check", "builtin:fused", "--cases", 200, "--jobs", 2)
+        done = self.attest("check", "builtin:fused", "--cases", 200, "--jobs", 2, "-v")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("every property held", done.stdout)
         self.assertIn("policy-bound", done.stdout)
@@ -360,10 +325,11 @@ class Campaigns(Cli):
         words = ("fuzz", "fault:mask-dropped", "--cases", 300, "--seed", 3, "--jobs", 2)
         first = self.attest(*words, "-o", "first")
         self.assertEqual(first.returncode, 1, first.stderr)
-        self.assertLessEqual(len(first.stdout.splitlines()), 60)
-        self.assertRegex(first.stdout, r"(?m)^fail \S+ in case \d+")
+        self.assertLessEqual(len(first.stdout.splitlines()), 20)
+        self.assertNotRegex(first.stdout, r"(?m)^fail")
+        self.assertRegex(self.attest(*words, "-v", "-o", "aloud").stdout, r"(?m)^fail \S+ in case \d+")
         self.assertRegex(first.stdout, r"(?m)^     where +\S.*: \S+ fails [\d,]+ of [\d,]+, elsewhere [\d,]+ of [\d,]+$")
-        again = self.attest(*words, "--known", "first/corpus", "-o", "again")
+        again = self.attest(*words, "-v", "--known", "first/corpus", "-o", "again")
         self.assertNotRegex(again.stdout, r"(?m)^fail")
         self.assertEqual(again.returncode, 0, again.stdout)
 
@@ -397,7 +363,7 @@ class Campaigns(Cli):
 
     def test_a_finding_says_what_shows_it(self):
         words = ("check", "fault:mask-dropped", "--cases", 60, "--jobs", 1)
-        done = self.attest(*words, "--json", "told.json", "--junit", "told.xml")
+        done = self.attest(*words, "-v", "--json", "told.json", "--junit", "told.xml")
         self.assertIn("     shown by   proof\n", done.stdout)
         self.assertEqual({finding["basis"] for finding in json.loads((self.cwd / "told.json").read_text())["findings"]}, {"proof"})
         self.assertIn("shown by proof", (self.cwd / "told.xml").read_text())

@@ -52,7 +52,7 @@ class Drawn(Cli):
     def test_a_fault_is_found_its_side_named_and_replayed(self):
         for words, side in ((("fault:scale-twice", "builtin:fused"), "a"), (("builtin:fused", "fault:scale-twice"), "b")):
             with self.subTest(side):
-                done = self.attest("compare", *words, "--seed", 1, "--cases", 80, "-o", f"out-{side}")
+                done = self.attest("compare", *words, "--seed", 1, "--cases", 80, "-v", "-o", f"out-{side}")
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn(f"compare-bound/fail/finite-of-{side}:", done.stdout)
                 self.assertRegex(done.stdout, rf"witness    \S+: A = \S+, B = \S+, .* apart, .* x what both bounds allow; "
@@ -167,7 +167,7 @@ class Versions(Cli):
         self.write("new.py", "2", "1 / np.sqrt(q.shape[-1])")  # forgets a scale that is given
         done = self.compare()
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("finite-of-b:external:old:", done.stdout)
+        self.assertIn("compare-bound_fail_finite-of-b_external_old_", done.stdout)
         self.assertIn("--subject old.py --subject-b new.py", done.stdout)
         entry = next(self.cwd.glob("out/corpus/*/*.json"))
         self.assertEqual(json.loads(entry.read_text())["subject_b"]["subject_name"], "mine")

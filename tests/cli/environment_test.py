@@ -73,7 +73,7 @@ class Disks(Environment):
                 done = self.attest("fuzz", *FAULT, "--cases", "300", "-o", f"out{most}", largest_file=most)
                 self.refused(done, 2, f"out{most}")
                 if most >= 3000:
-                    self.assertRegex(done.stdout, r"\n  1\. .*fault:scale-twice.*\n")
+                    self.assertRegex(done.stdout, r"\n  1\. wrong numbers .*\n")
                     self.assertRegex(done.stdout, r"rerun +attest ")
 
     def test_a_campaign_goes_on_when_there_is_space_again(self):

@@ -408,7 +408,7 @@ class Model(Cli):
         import numpy as np
         name = self.saved("pinned.onnx", [("Reshape", "x heads", "split"), ("Softmax", "split", "y")], [("x", ("batch", "length", 4))], ["y"],
                           [("heads", np.array([0, 5, 2, 2]))])
-        summary, done = self.summary("check", name, "--on", self.runtime("got[0] = got[0] * 1.5"), "--corpus", "corpus", "--continue-after-failure", status=1)
+        summary, done = self.summary("check", name, "--on", self.runtime("got[0] = got[0] * 1.5"), "--corpus", "corpus", "--continue-after-failure", "-v", status=1)
         [finding] = [one for one in summary["findings"] if one["law"] == "spread"]
         self.assertTrue(finding["minimal"])
         self.assertIn("size.batch=1 size.length=5 ", finding["problem"])

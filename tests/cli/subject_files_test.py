@@ -67,10 +67,10 @@ class Replay(Files):
             done = self.attest("fuzz", "kernels.py", "--seed", 9, "--cases", 40, "--shard", f"{index}/2", "-o", f"part {index}")
             self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         merged = self.attest("merge", "part 1", "part 2", "-o", "both parts").stdout
-        line = re.search(r"attest (triage .*) tells what they come down to", merged).group(1)
+        line = re.search(r"attest (triage .*) groups them into defects", merged).group(1)
         again = self.attest(*shlex.split(line))
         self.assertEqual(again.returncode, 1, again.stdout + again.stderr)
-        self.assertIn("kernels.py: 1 defect in ", again.stdout)
+        self.assertIn("kernels.py: FAILED, 1 defect", again.stdout)
 
     def test_an_entry_names_its_processor(self):
         entry = self.fails()
@@ -203,7 +203,7 @@ class Tracebacks(Files):
             "    if k.shape[2] == 1:\n        raise KeyError(f'a single key of {q.shape}')\n"
             "    neighbour.check(k.shape[2])\n    raise attest.Unsupported('no')\n")
         done = self.attest("fuzz", "kernels.py", "--seed", 1, "--cases", 40, "--jobs", 2, "--shrink-budget", 5,
-                           "-o", "out")
+                           "-v", "-o", "out")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         texts = {path.name: path.read_text() for path in (self.cwd / "out/logs").glob("traceback-*.txt")}
         self.assertEqual(len(texts), 2, texts)

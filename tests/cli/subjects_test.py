@@ -30,7 +30,7 @@ class Subjects(Cli):
         for words in ((), ("--in-process",)):
             right = self.attest("check", "./attention_plugin.so:plain", "--cases", 150, *words)
             self.assertEqual(right.returncode, 0, right.stdout + right.stderr)
-        wrong = self.attest("check", "./attention_plugin.so:forgets-scale", "--corpus", "corpus")
+        wrong = self.attest("check", "./attention_plugin.so:forgets-scale", "-v", "--corpus", "corpus")
         self.assertEqual(wrong.returncode, 1, wrong.stdout + wrong.stderr)
         self.assertIn("1-minimal", wrong.stdout)
         replayed = self.attest("replay", "corpus", "--subject", "./attention_plugin.so:forgets-scale")

@@ -16,6 +16,7 @@ namespace attest::report {
 namespace {
 
 using engine::Defect;
+using engine::Entry;
 using engine::Finding;
 using engine::Summary;
 
@@ -43,7 +44,7 @@ Summary summary() {
 
 TEST(Defects, AreToldByTheirFirstFailure) {
   const Summary all = summary();
-  const std::string text = defects_text(all);
+  const std::string text = defects_text(all, {.verbose = true});
   EXPECT_NE(text.find("first in case 7 after " + duration(0.5)), std::string::npos) << text;
   EXPECT_EQ(text.find("4,321"), std::string::npos) << text;
   const nlohmann::json record = summary_json(all);
@@ -56,16 +57,42 @@ TEST(Defects, AreToldByTheirFirstFailure) {
 TEST(Defects, OfACorpusSayNoCase) {
   Summary all = summary();
   for (Finding& finding : all.findings) finding.cases_to_first = 0;
-  EXPECT_EQ(defects_text(all).find("first in case"), std::string::npos);
+  EXPECT_EQ(defects_text(all, {.verbose = true}).find("first in case"), std::string::npos);
   EXPECT_EQ(html_page(summary_json(all)).find("first in case"), std::string::npos);
 }
 
 TEST(Defects, AllStandOnTheTerminal) {
-  const std::string text = defects_text(summary());
-  for (std::size_t i = 0; i < defects; ++i)
-    EXPECT_NE(text.find("  " + std::to_string(i + 1) + ". bucket-" + std::to_string(i) + "-simplest"),
-              std::string::npos)
-        << text;
+  const Summary all = summary();
+  const std::string brief = defects_text(all), text = defects_text(all, {.verbose = true});
+  for (std::size_t i = 0; i < defects; ++i) {
+    const std::string number = "  " + std::to_string(i + 1) + ". ";
+    EXPECT_NE(brief.find(number + headline(all, all.defects[i])), std::string::npos) << brief;
+    EXPECT_NE(text.find(number + "bucket-" + std::to_string(i) + "-simplest"), std::string::npos) << text;
+  }
+}
+
+TEST(Defects, SaySoInWords) {
+  Summary all = summary();
+  Entry& entry = all.findings[all.defects[0].findings.front()].entry;
+  const auto words = [&] { return headline(all, all.defects[0]); };
+  Evidence& evidence = entry.evidence.emplace();
+  evidence.tensor = "lse";
+  evidence.wrong = Wrong::nan;
+  EXPECT_EQ(words(), "NaN in lse (law policy-bound)");
+  evidence.wrong = Wrong::finite;
+  EXPECT_EQ(words(), "wrong numbers in lse (law policy-bound)");
+  evidence.wrong = Wrong::memory;
+  EXPECT_EQ(words(), "wrong memory accesses (law policy-bound)");
+  entry.seen = VerdictKind::crash;
+  EXPECT_EQ(words(), "a crash");
+}
+
+TEST(Defects, OfUntrustedFilesDoNothingToATerminal) {
+  Summary all = summary();
+  Entry& entry = all.findings[all.defects[0].findings.front()].entry;
+  entry.reason = entry.property = entry.bucket = "a\x1b[2Jb\nc";
+  for (const bool verbose : {false, true})
+    EXPECT_EQ(defects_text(all, {.verbose = verbose}).find('\x1b'), std::string::npos);
 }
 
 }  // namespace
