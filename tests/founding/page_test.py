@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """The console blocks of a page are true: each command is run and its output compared with what the page prints.
 
-Usage: page_test.py ATTEST PAGE. In a block ```console a line `$ attest ...` is a command, `[N]` its exit status (0 if left out),
-and all between is its output: a line of `...` stands for any lines, `...` within a line for any text. Commands run in a folder
-of their own, beside a copy of corpus/ and, if there is one, of the folder that has the page's name. A page that begins with
-`<!-- needs PACKAGE -->` is skipped (125) where Python subjects would not find the package.
+Usage: page_test.py ATTEST PAGE. In a block ```console a line `$ ...` is a command of bash, `[N]` its exit status (0 if left out),
+and all between is its output: a line of `...` stands for any lines, `...` within a line for any text. A block of another
+language whose first line is a comment with a file's name, `# kernel.py`, is that file. Commands run in a folder of their own, next
+to a copy of corpus/ and, if there is one, of the folder that has the page's name; attest, its module and its headers are found.
+A page that begins with `<!-- needs PACKAGE ... -->` is skipped (125) where Python subjects would not find a package.
 """
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -22,6 +22,20 @@ from need_package import need
 
 def blocks(page):
     return re.findall(r"^```console\n(.*?)^```$", page, re.M | re.S)
+
+
+def files(page):
+    """(name, text) of each file that the page holds."""
+    for text in re.findall(r"^```(?!console)\w+\n(.*?)^```$", page, re.M | re.S):
+        if name := re.match(r"(?:#|//) ([\w.]+\.\w+)\n", text):
+            yield name[1], text
+
+
+def environment(attest, folder):
+    path = [str(attest.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    return {**os.environ, "PATH": os.pathsep.join(path), "ATTEST_PROGRAM": str(attest), "PYTHONPATH": str(SOURCE / "subjects/python"),
+            "CPATH": str(SOURCE / "include"), "ATTEST_PYTHON": os.environ.get("ATTEST_PYTHON") or sys.executable,
+            "XDG_CACHE_HOME": f"{folder}/.cache", "XDG_STATE_HOME": f"{folder}/.state", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 def commands(block):
@@ -47,8 +61,9 @@ def matches(expected, got):
 
 def main():
     attest, path = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
-    if needed := re.match(r"<!-- needs (\w+) -->", path.read_text()):
-        need(needed[1], "./run test installs it")
+    if needed := re.match(r"<!-- needs ([\w ]+) -->", path.read_text()):
+        for package in needed[1].split():
+            need(package, "./run test installs it")
         os.environ["ATTEST_PYTHON"] = sys.executable
     found = [command for block in blocks(path.read_text()) for command in commands(block)]
     failures = 0
@@ -56,12 +71,11 @@ def main():
         shutil.copytree(SOURCE / "corpus", Path(folder) / "corpus")
         if path.with_suffix("").is_dir():
             shutil.copytree(path.with_suffix(""), Path(folder) / path.stem)
+        for name, text in files(path.read_text()):
+            (Path(folder) / name).write_text(text)
         for text, expected, status in found:
-            words = shlex.split(text)
-            if words[0] != "attest":
-                raise SystemExit(f"{path}: not a command of attest: {text}")
-            done = subprocess.run([attest, *words[1:]], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True)
+            done = subprocess.run(["bash", "-c", text], cwd=folder, env=environment(attest, folder), stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True)
             if done.returncode == status and matches(expected, done.stdout):
                 continue
             failures += 1
