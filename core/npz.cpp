@@ -33,6 +33,9 @@ NamedArray::Type type_of(std::string_view descr) {
   if (descr == "u1") return u8;
   if (descr == "i1") return i8;
   if (descr == "u2" || descr == "V2") return u16;
+  if (descr == "i2") return i16;
+  if (descr == "u4") return u32;
+  if (descr == "u8") return u64;
   return other;
 }
 
@@ -269,13 +272,13 @@ std::set<std::string> bf16_names(Bytes text) {
 }  // namespace
 
 std::size_t bytes_of(NamedArray::Type type) noexcept {
-  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1, 1, 1, 2, 0};
+  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1, 1, 1, 2, 2, 4, 8, 0};
   return bytes[static_cast<std::size_t>(type)];
 }
 
 std::string_view name(NamedArray::Type type) noexcept {
-  constexpr std::array<std::string_view, 11> names{"f16",  "bf16", "f32", "f64",    "i32",  "i64",
-                                                   "bool", "u8",   "i8",  "uint16", "other"};
+  constexpr std::array<std::string_view, 14> names{"f16", "bf16", "f32",    "f64",   "i32",    "i64",    "bool",
+                                                   "u8",  "i8",   "uint16", "int16", "uint32", "uint64", "other"};
   return names[static_cast<std::size_t>(type)];
 }
 
@@ -337,6 +340,12 @@ void NamedArray::read(Index first, std::span<double> to) const noexcept {
       return each(std::int8_t{}, plain);
     case Type::u16:
       return each(std::uint16_t{}, plain);
+    case Type::i16:
+      return each(std::int16_t{}, plain);
+    case Type::u32:
+      return each(std::uint32_t{}, plain);
+    case Type::u64:
+      return each(std::uint64_t{}, plain);
     case Type::other:
       return;
   }

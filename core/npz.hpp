@@ -15,8 +15,8 @@ namespace attest {
 struct NamedArray {
   // u16 is a uint16 or two opaque bytes (numpy without bfloat16): only its user knows the meaning. `other` is a dtype
   // that attest does not read; such an array has a name, a shape and a descr, and no bytes.
-  enum class Type : std::uint8_t { f16, bf16, f32, f64, i32, i64, boolean, u8, i8, u16, other };
-  static constexpr Type last_of_models = Type::i8;  // tensors of models have the types up to it
+  enum class Type : std::uint8_t { f16, bf16, f32, f64, i32, i64, boolean, u8, i8, u16, i16, u32, u64, other };
+  static constexpr Type last_of_models = Type::u64;  // tensors of models have the types up to it
 
   std::string name;  // name of the member, without ".npy"
   Type type = Type::other;

@@ -4,35 +4,79 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 #include <utility>
 
 #include "core/error.hpp"
 
 namespace attest::graph {
 
-std::string_view name(Type type) noexcept {
-  constexpr std::string_view names[] = {"float16", "bfloat16", "float32", "float64", "int32",
-                                        "int64",   "bool",     "uint8",   "int8"};
-  return names[static_cast<int>(type)];
+namespace {
+
+struct Traits {
+  std::string_view name;
+  int data_type;  // TensorProto.DataType
+  int bits;
+  bool below_zero = false;
+};
+constexpr Traits traits[] = {
+    {"float16", 10, 16},
+    {"bfloat16", 16, 16},
+    {"float32", 1, 32},
+    {"float64", 11, 64},
+    {"int32", 6, 32, true},
+    {"int64", 7, 64, true},
+    {"bool", 9, 8},
+    {"uint8", 2, 8},
+    {"int8", 3, 8, true},
+    {"uint16", 4, 16},
+    {"int16", 5, 16, true},
+    {"uint32", 12, 32},
+    {"uint64", 13, 64},
+    {"uint4", 21, 4},
+    {"int4", 22, 4, true},
+    {"uint2", 25, 2},
+    {"int2", 26, 2, true},
+    {"float8e4m3fn", 17, 8},
+    {"float8e4m3fnuz", 18, 8},
+    {"float8e5m2", 19, 8},
+    {"float8e5m2fnuz", 20, 8},
+    {"float8e8m0", 24, 8},
+    {"float4e2m1", 23, 4},
+};  // by Type
+
+const Traits& traits_of(Type type) noexcept { return traits[static_cast<int>(type)]; }
+
+}  // namespace
+
+std::string_view name(Type type) noexcept { return traits_of(type).name; }
+int width_of(Type type) noexcept { return traits_of(type).bits; }
+bool is_signed(Type type) noexcept { return traits_of(type).below_zero; }
+int data_type(Type type) noexcept { return traits_of(type).data_type; }
+
+std::string type_names() {
+  std::string names;
+  for (const Traits& one : traits) names += (names.empty() ? "" : ", ") + std::string(one.name);
+  return names;
+}
+
+std::optional<Type> type_numbered(std::int64_t data_type) noexcept {
+  const auto* const found = std::ranges::find(traits, data_type, &Traits::data_type);
+  if (found == std::end(traits)) return std::nullopt;
+  return static_cast<Type>(found - traits);
 }
 
 std::pair<std::int64_t, std::int64_t> range_of(Type type) noexcept {
-  const auto of = []<class T>(T) -> std::pair<std::int64_t, std::int64_t> {
-    return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
-  };
-  switch (type) {
-    case Type::i32:
-      return of(std::int32_t{});
-    case Type::u8:
-      return of(std::uint8_t{});
-    case Type::i8:
-      return of(std::int8_t{});
-    case Type::boolean:
-      return {0, 1};
-    default:
-      return of(std::int64_t{});
-  }
+  if (type == Type::boolean) return {0, 1};
+  const int digits = std::min(width_of(type) - (is_signed(type) ? 1 : 0), 63);
+  const auto most = static_cast<std::int64_t>((std::uint64_t{1} << digits) - 1);
+  return {is_signed(type) ? -most - 1 : 0, most};
+}
+
+std::int64_t wrapped(Type type, std::uint64_t bits) noexcept {
+  const int above = 64 - width_of(type);
+  bits <<= above;
+  return is_signed(type) ? static_cast<std::int64_t>(bits) >> above : static_cast<std::int64_t>(bits >> above);
 }
 
 Format format_of(Type type) noexcept {

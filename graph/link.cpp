@@ -264,7 +264,11 @@ Model linked(StatedGraph graph) {
   for (const StatedValue& stated : graph.outputs) {
     const auto value = names.find(stated.name);
     if (!value) throw Fault{fmt::format("output '{}' is given by nothing", stated.name)};
+    if (stated.is_other)
+      throw Fault{
+          fmt::format("output '{}' is no tensor (a sequence, a map, an optional): give its tensors", stated.name)};
     model.outputs.push_back({stated.name, *value});
+    if (stated.data_type) model.outputs.back().said = type_numbered(*stated.data_type);
   }
   if (model.outputs.empty()) throw Fault{"its graph has no outputs"};
   for (const auto* const all : {&graph.within, &graph.outputs})

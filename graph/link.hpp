@@ -20,6 +20,7 @@ struct StatedValue {
   std::string name;
   std::optional<std::int64_t> data_type;  // nothing where it is no tensor
   std::optional<std::vector<Dimension>> shape;
+  bool is_other = false;  // a sequence, a map, an optional
 };
 struct StatedGraph;
 struct StatedNode {

@@ -32,6 +32,7 @@ struct Output {
   int value = 0;
   std::optional<Type> type{};  // where it is known and to be written; a file's own is not read
   std::size_t rank = 0;        // the number of axes, written with it: their lengths are left open
+  std::optional<Type> said{};  // a file's own
 };
 
 // Says of an output what is known from a result.

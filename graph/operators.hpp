@@ -113,6 +113,17 @@ void top(Step& step);
 // control.cpp
 void branch(Step& step);
 void loop(Step& step);
+void scan(Step& step);
+
+// sequences.cpp
+void sequence_empty(Step& step);
+void sequence_construct(Step& step);
+void sequence_at(Step& step);
+void sequence_insert(Step& step);
+void sequence_erase(Step& step);
+void sequence_length(Step& step);
+void split_to_sequence(Step& step);
+void concat_from_sequence(Step& step);
 
 // making.cpp: values made of shapes and attributes
 void shape(Step& step);
@@ -154,6 +165,7 @@ void group_normalization(Step& step);
 void recurrent_network(Step& step);
 void long_short_term_memory(Step& step);
 void gated_recurrent_unit(Step& step);
+void dynamic_quantize_lstm(Step& step);
 void reverse_sequence(Step& step);
 
 // microsoft.cpp

@@ -206,14 +206,11 @@ std::int64_t integer_value(Regime regime, const Element& e, std::uint64_t of_all
   }
 }
 
-// A number of Role::numbers: a small one of either sign, one for all, or one of all of 8 bits (15 in a wider type,
-// whose products fit into it).
+// A number of Role::numbers: a small one of either sign, one for all, or one of all of 8 bits (16 in a wider type).
 std::int64_t plain_integer(Regime regime, Type type, const Element& e, std::uint64_t of_all, bool divisor) {
   const auto [least, most] = range_of(type);
-  const bool narrow = most < 256;
-  const std::int64_t width = regime == Regime::wide ? (narrow ? 256 : 1 << 16) : 9;
-  const std::int64_t first = narrow ? (regime == Regime::wide ? least : std::max<std::int64_t>(least, -4))
-                                    : (regime == Regime::wide ? -(1 << 15) : -4);
+  const std::int64_t width = regime != Regime::wide ? 9 : most < 256 ? 256 : 1 << 16;
+  const std::int64_t first = std::max<std::int64_t>(least, regime == Regime::wide ? -(1 << 15) : -4);
   const std::uint64_t key = regime == Regime::constant ? of_all : e.key;
   const std::int64_t value = first + static_cast<std::int64_t>(below(key, static_cast<std::uint64_t>(width)));
   return divisor && value == 0 ? 1 : value;

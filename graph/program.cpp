@@ -243,7 +243,7 @@ bool gives_integers(const Node& node) {
   constexpr std::string_view compares[] = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"};
   if (node.op != "Cast") return std::ranges::find(compares, node.op) != std::end(compares);
   const auto to = type_numbered(integer_of(node, "to", 0));
-  return to && !is_floating(*to);
+  return to && !is_floating(*to) && !is_code(*to);
 }
 
 // Nodes that hang on shapes and constants alone and whose results reach nothing but integers: positions and the like. A

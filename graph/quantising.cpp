@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "graph/codes.hpp"
 #include "graph/operators.hpp"
 #include "graph/wire.hpp"
 #include "graph/zip.hpp"
@@ -37,7 +38,10 @@ Array along_axis(Step& step, const Array& given, const Array& x) {
   return broadcast_to(step, wide, x.shape);
 }
 
-bool has_eight_bits(Type type) noexcept { return type == Type::u8 || type == Type::i8; }
+// Types that numbers are quantised to: integers and floats of 16 bits and less.
+bool is_quantised(Type type) noexcept {
+  return !is_floating(type) && type != Type::boolean && type != Type::f8e8m0 && width_of(type) <= 16;
+}
 
 // A scale is computed with in the format that the operator's floats have.
 const Array& scale_of(const Step& step) {
@@ -55,15 +59,21 @@ Array quotients_of(Step& step, const Array& x, Array scale) {
   return quotients;
 }
 
-// Quotients that are computed, to the nearest number of the integer type; the zero point is added to what is rounded.
+// Quotients that are computed, to the nearest number of the type; the zero point is added to what is rounded to
+// integers, and to what becomes floats before.
 Array to_integers(const Step& step, const Array& quotients, const Array& zero, Type type) {
-  const auto [least, most] = range_of(type);
+  const Coding how{step.integer("saturate", 1) != 0};
   Array out = step.make(type, quotients.shape, std::max(quotients.lanes, zero.lanes));
   for (Index l = 0; l < out.lanes; ++l) {
     const auto q = quotients.lane(l);
     const auto z = zero.integer_lane(l);
     const auto to = out.integer_lane(l);
     for (std::size_t i = 0; i < to.size(); ++i) {
+      if (is_code(type)) {
+        to[i] = encoded(type, q[i] + decoded(type, z[i]), how);
+        continue;
+      }
+      const auto [least, most] = range_of(type);
       const double value = nearest_whole(q[i]) + static_cast<double>(z[i]);
       to[i] = std::isnan(value)
                   ? 0
@@ -87,8 +97,10 @@ void quantize_linear(Step& step) {
     }
   }
   if (step.maybe(2) != nullptr) type = step.in(2).type;
-  if (!has_eight_bits(type)) step.refuse(fmt::format("{} in place of uint8 or int8", name(type)));
+  if (!is_quantised(type)) step.refuse(fmt::format("{} is no type that numbers are quantised to", name(type)));
   same_types(step, x, scale_of(step));
+  if (const Index stated = step.integer("precision", 0); stated != 0 && stated != data_type(x.type))
+    step.refuse("a division in another type than its numbers have");
   const Array quotients = quotients_of(step, x, scale_of(step));
   const Array zero = step.maybe(2) == nullptr ? zeros(type, x.shape) : along_axis(step, step.in(2), x);
   step.outputs.push_back(to_integers(step, quotients, zero, type));
@@ -96,28 +108,34 @@ void quantize_linear(Step& step) {
 
 void dequantize_linear(Step& step) {
   const Array& x = step.in(0);
-  if (!has_eight_bits(x.type) && x.type != Type::i32)
-    step.refuse(fmt::format("{} in place of uint8, int8 or int32", name(x.type)));
+  if (!is_quantised(x.type) && x.type != Type::i32)
+    step.refuse(fmt::format("{} is no type that numbers are quantised to", name(x.type)));
   const Array scale = along_axis(step, scale_of(step), x);
+  if (const Index stated = step.integer("output_dtype", 0); stated != 0 && stated != data_type(scale.type))
+    step.refuse("a result of another type than its scale has");
   Array zero = zeros(x.type, x.shape);
   if (step.maybe(2) != nullptr) {
-    same_types(step, x, step.in(2));
+    if (x.type != step.in(2).type)
+      step.refuse(fmt::format("{} and {} do not go together", name(x.type), name(step.in(2).type)));
     zero = along_axis(step, step.in(2), x);
   }
+  const auto number = [type = x.type](std::int64_t v) {
+    return is_code(type) ? decoded(type, v) : static_cast<double>(v);
+  };
   Array out = step.make(scale.type, x.shape, std::max({x.lanes, scale.lanes, zero.lanes}));
   for (Index l = 0; l < out.lanes; ++l) {
     const auto q = x.integer_lane(l);
     const auto z = std::as_const(zero).integer_lane(l);
     const auto s = scale.lane(l);
     const auto to = out.lane(l);
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<double>(q[i] - z[i]) * s[i];
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = (number(q[i]) - number(z[i])) * s[i];
   }
   if (x.type == Type::i32) {
     step.function(out, 1);  // 32 bits are rounded before they are multiplied
-  } else {
+  } else if (!is_code(x.type)) {
     // Runtimes that write the pair of quantising and back as one operator count from the end of its range: the value of
     // a number of 8 bits is there the difference of two numbers of up to 256 scales.
-    const Array end = map_floats(step, scale, [](double s) { return 256 * s; });
+    const Array end = map_floats(step, scale, [&](double s) { return std::ldexp(s, width_of(x.type)); });
     out = zip_floats(step, out, end, [](double v, double e) { return v + e; });
     step.function(out, 1);  // the error of a zero, too, which rounding alone leaves as it is
     out = zip_floats(step, out, end, [](double v, double e) { return v - e; });

@@ -1,9 +1,11 @@
 #include "graph/raw.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 
 #include "core/format.hpp"
+#include "graph/shapes.hpp"
 
 namespace attest::graph {
 namespace {
@@ -17,9 +19,8 @@ void put(std::string& bytes, T number) {
 
 }  // namespace
 
-std::size_t bytes_of(Type type) noexcept {
-  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1, 1, 1};
-  return bytes[static_cast<int>(type)];
+std::size_t bytes_of(Type type, Index count) noexcept {
+  return (static_cast<std::size_t>(count) * static_cast<std::size_t>(width_of(type)) + 7) / 8;
 }
 
 namespace {
@@ -31,6 +32,14 @@ void append(std::string_view raw, std::vector<To>& to, Read read) {
   to.resize(before + count);
   for (std::size_t i = 0; i < count; ++i)
     to[before + i] = static_cast<To>(read(number_at<T>(raw.data() + i * sizeof(T))));
+}
+
+// Appends `count` elements of less than a byte.
+void append_parts(std::string_view raw, std::size_t count, Array& array) {
+  const auto bits = static_cast<std::size_t>(width_of(array.type)), each = 8 / bits;
+  for (std::size_t i = 0; i < count; ++i)
+    array.integers.push_back(wrapped(
+        array.type, static_cast<std::uint64_t>(static_cast<unsigned char>(raw[i / each])) >> (i % each * bits)));
 }
 
 }  // namespace
@@ -46,16 +55,23 @@ void read_raw(std::string_view raw, Array& array) {
       return append<float>(raw, array.floats, same);
     case Type::f64:
       return append<double>(raw, array.floats, same);
-    case Type::i32:
-      return append<std::int32_t>(raw, array.integers, same);
-    case Type::i64:
-      return append<std::int64_t>(raw, array.integers, same);
     case Type::boolean:
       return append<std::uint8_t>(raw, array.integers, [](std::uint8_t v) { return v != 0; });
-    case Type::u8:
-      return append<std::uint8_t>(raw, array.integers, same);
-    case Type::i8:
-      return append<std::int8_t>(raw, array.integers, same);
+    default:
+      break;
+  }
+  const auto extended = [type = array.type](auto v) { return wrapped(type, v); };
+  switch (width_of(array.type)) {
+    case 64:
+      return append<std::uint64_t>(raw, array.integers, extended);
+    case 32:
+      return append<std::uint32_t>(raw, array.integers, extended);
+    case 16:
+      return append<std::uint16_t>(raw, array.integers, extended);
+    case 8:
+      return append<std::uint8_t>(raw, array.integers, extended);
+    default:
+      return append_parts(raw, static_cast<std::size_t>(volume(array.shape)), array);
   }
 }
 
@@ -67,11 +83,19 @@ std::string raw_bytes(const Array& array) {
     if (array.type == Type::f32) put(bytes, static_cast<float>(v));
     if (array.type == Type::f64) put(bytes, v);
   }
+  // The lowest bits of an integer, from the lowest byte on.
+  const int bits = width_of(array.type);
+  int filled = 8;
   for (const std::int64_t v : array.integers) {
-    if (array.type == Type::i32) put(bytes, static_cast<std::int32_t>(v));
-    if (array.type == Type::i64) put(bytes, v);
-    if (array.type == Type::boolean || array.type == Type::u8 || array.type == Type::i8)
-      put(bytes, static_cast<std::uint8_t>(v));
+    auto rest = static_cast<std::uint64_t>(v) & (~std::uint64_t{0} >> (64 - bits));
+    for (int left = bits; left > 0; left -= 8, rest >>= 8) {
+      if (filled == 8) {
+        bytes.push_back('\0');
+        filled = 0;
+      }
+      bytes.back() = static_cast<char>(static_cast<unsigned char>(bytes.back()) | (rest & 0xffu) << filled);
+      filled += std::min(left, 8);
+    }
   }
   return bytes;
 }

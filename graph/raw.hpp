@@ -19,11 +19,11 @@ T number_at(const char* from) noexcept {
   return number;
 }
 
-// Bytes of one element.
-std::size_t bytes_of(Type type) noexcept;
+// Bytes of `count` elements.
+std::size_t bytes_of(Type type, Index count) noexcept;
 // The bytes of all lanes of an array.
 std::string raw_bytes(const Array& array);
-// Appends the whole elements that `raw` holds to an array, whose type says what they are.
+// Takes the elements of an array from `raw`, which holds as many as its shape has; its type says what they are.
 void read_raw(std::string_view raw, Array& array);
 
 }  // namespace attest::graph

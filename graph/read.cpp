@@ -74,8 +74,10 @@ StatedValue read_value(Wire wire) {
   while (typed && type.next()) {
     if (type.tag_and_type() == bytes_field(1))
       read_tensor_type(type.get_message(), value, fmt::format("'{}'", value.name));
-    else
+    else {
+      value.is_other = true;
       type.skip();
+    }
   }
   return value;
 }

@@ -1,62 +1,50 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 
-#include "core/format.hpp"
 #include "graph/raw.hpp"
 #include "graph/wire.hpp"
 
 namespace attest::graph {
 
-namespace {
-
-constexpr int data_types[] = {10, 16, 1, 11, 6, 7, 9, 2, 3};  // by Type
-
-}  // namespace
-
-int data_type(Type type) noexcept { return data_types[static_cast<int>(type)]; }
-
-std::optional<Type> type_numbered(std::int64_t data_type) noexcept {
-  const auto* const found = std::ranges::find(data_types, data_type);
-  if (found == std::end(data_types)) return std::nullopt;
-  return static_cast<Type>(found - data_types);
-}
-
 Type type_of(std::int64_t data_type, std::string_view what) {
   if (const std::optional<Type> known = type_numbered(data_type)) return *known;
-  constexpr std::string_view others[] = {"undefined", "", "", "", "uint16", "",       "",          "",
-                                         "string",    "", "", "", "uint32", "uint64", "complex64", "complex128"};
-  const bool named = data_type >= 0 && data_type < static_cast<std::int64_t>(std::size(others));
-  throw Fault{
-      fmt::format("{} is of type {}, which attest does not evaluate: float16, bfloat16, float32, float64, int32, "
-                  "int64, uint8, int8 and bool are",
-                  what, named ? std::string(others[data_type]) : fmt::format("number {} of ONNX's list", data_type))};
+  const std::string_view other = data_type == 8 ? "string" : data_type == 14 ? "complex64" : "complex128";
+  const bool named = data_type == 8 || data_type == 14 || data_type == 15;
+  throw Fault{fmt::format("{} is of type {}, which attest does not evaluate: {} are", what,
+                          named ? std::string(other) : fmt::format("number {} of ONNX's list", data_type),
+                          type_names())};
 }
 
 namespace {
 
-// One number of the field int32_data, which holds 16-bit floats as their bits.
-void take_int32(std::int32_t number, Array& array) {
-  const auto bits = static_cast<std::uint16_t>(static_cast<std::uint32_t>(number) & 0xffffu);
-  if (array.type == Type::f16)
-    array.floats.push_back(decode_f16(bits));
-  else if (array.type == Type::bf16)
-    array.floats.push_back(decode_bf16(bits));
-  else
-    array.integers.push_back(array.type == Type::boolean ? (number != 0) : number);
+// The lowest bytes of a number of a typed field, as raw_data would have them.
+template <class T>
+void put(std::string& raw, T number, std::size_t bytes = sizeof(T)) {
+  static_assert(std::endian::native == std::endian::little);
+  char own[sizeof number];
+  std::memcpy(own, &number, sizeof number);
+  raw.append(own, bytes);
 }
 
-// The number of the typed field that holds numbers of a type.
-std::uint32_t field_of(Type type) noexcept {
-  constexpr std::uint32_t fields[] = {5, 5, 4, 10, 5, 7, 5, 5, 5};
-  return fields[static_cast<int>(type)];
-}
-
-// The numbers of a typed field, packed or one by one. `array` has its type.
-void read_typed(Wire wire, Array& array) {
-  const std::uint32_t wanted = field_of(array.type);
+// The numbers of the typed field of a type, packed or one by one, as raw_data would have them. The field int32_data has
+// floats of 16 bits and less as their bits, and elements below a byte side by side in one.
+std::string read_typed(Wire wire, Type type) {
+  std::string raw;
+  const std::size_t bytes = bytes_of(type, 1);
+  const auto int32 = [&](std::int32_t number) {
+    put(raw, type == Type::boolean ? std::int32_t{number != 0} : number, bytes);
+  };
+  std::uint32_t wanted = 5;
+  if (type == Type::f32) wanted = 4;
+  if (type == Type::f64) wanted = 10;
+  if (type == Type::i64) wanted = 7;
+  if (type == Type::u32 || type == Type::u64) wanted = 11;
   while (wire.next()) {
     if (wire.tag() != wanted) {
       wire.skip();
@@ -64,33 +52,40 @@ void read_typed(Wire wire, Array& array) {
     }
     switch (wire.tag_and_type()) {
       case bytes_field(4):
-        for (const float number : wire.get_packed_float()) array.floats.push_back(static_cast<double>(number));
+        for (const float number : wire.get_packed_float()) put(raw, number);
         break;
       case field(4, Kind::fixed32):
-        array.floats.push_back(static_cast<double>(wire.get_float()));
+        put(raw, wire.get_float());
         break;
       case bytes_field(10):
-        for (const double number : wire.get_packed_double()) array.floats.push_back(number);
+        for (const double number : wire.get_packed_double()) put(raw, number);
         break;
       case field(10, Kind::fixed64):
-        array.floats.push_back(wire.get_double());
+        put(raw, wire.get_double());
         break;
       case bytes_field(5):
-        for (const std::int32_t number : wire.get_packed_int32()) take_int32(number, array);
+        for (const std::int32_t number : wire.get_packed_int32()) int32(number);
         break;
       case number_field(5):
-        take_int32(wire.get_int32(), array);
+        int32(wire.get_int32());
         break;
       case bytes_field(7):
-        for (const std::int64_t number : wire.get_packed_int64()) array.integers.push_back(number);
+        for (const std::int64_t number : wire.get_packed_int64()) put(raw, number);
         break;
       case number_field(7):
-        array.integers.push_back(wire.get_int64());
+        put(raw, wire.get_int64());
+        break;
+      case bytes_field(11):
+        for (const std::uint64_t number : wire.get_packed_uint64()) put(raw, number, bytes);
+        break;
+      case number_field(11):
+        put(raw, wire.get_uint64(), bytes);
         break;
       default:
         wire.skip();
     }
   }
+  return raw;
 }
 
 }  // namespace
@@ -133,9 +128,11 @@ Stored read_tensor(Wire wire, std::string& name, const SharedBytes& owner) {
         " lies in a file of its own, and there is nothing beside the model here: store its numbers in the model "
         "(onnx.save without save_as_external_data)"};
   array.type = type_of(data_type, what);
-  if (!is_raw) read_typed(whole, array);
-  const auto held =
-      static_cast<Index>(is_raw ? raw.size() / bytes_of(array.type) : array.floats.size() + array.integers.size());
+  std::shared_ptr<const std::string> typed;
+  if (!is_raw) {
+    typed = std::make_shared<const std::string>(read_typed(whole, array.type));
+    raw = *typed;
+  }
   Index stated = 1;
   for (const Index length : array.shape) {
     if (length < 0) throw Fault{fmt::format("{} has an axis of length {}", what, length)};
@@ -144,10 +141,10 @@ Stored read_tensor(Wire wire, std::string& name, const SharedBytes& owner) {
       throw Fault{fmt::format("{} has the shape {}, more elements than can be counted", what, shape_text(array.shape))};
     stated = past ? 0 : stated * length;
   }
-  const bool whole_numbers = !is_raw || raw.size() % bytes_of(array.type) == 0;
-  if (stated != held || !whole_numbers)
+  const auto held = static_cast<Index>(raw.size()) * 8 / width_of(array.type);
+  if (stated > held || raw.size() != bytes_of(array.type, stated))
     throw Fault{fmt::format("{} has the shape {} and {} numbers", what, shape_text(array.shape), held)};
-  return is_raw ? Stored(array.type, array.shape, raw, owner) : Stored(array);
+  return {array.type, array.shape, raw, is_raw ? owner : typed};
 }
 
 Attribute read_attribute(Wire wire, std::string_view where, std::string& name, const SharedBytes& owner) {

@@ -22,21 +22,50 @@ Array joined(Step& step, const std::vector<Array>& parts, Index axis) {
   return step.part(concat, std::move(listed), {{"axis", axis}});
 }
 
+// CellWeights of all directions, as LSTM has them. `eight_bits`: inputs and states meet them in 8 bits.
+struct CellWeights {
+  Array input, hidden;
+  bool eight_bits = false;
+};
+
+// Numbers in steps of a 255th of their range, 0 among them: of each member another way, of the exact run none.
+Array in_eight_bits(Step& step, Array x) {
+  step.spread(x);
+  Array width = step.make(x.type, {}, x.lanes);
+  for (Index l = 0; l < x.lanes; ++l) {
+    double least = 0, most = 0;
+    for (const double v : x.lane(l)) {
+      least = std::min(least, v);
+      most = std::max(most, v);
+    }
+    width.lane(l)[0] = most > least ? (most - least) / 255 : 1;
+  }
+  // From 1024 to 2048 numbers of float16 are whole.
+  constexpr double middle = 1536;
+  Array steps = zip_floats(step, x, width, [](double v, double w) { return v / w + middle; });
+  step.round(steps, Format::f16);
+  return zip_floats(step, steps, width, [](double s, double w) { return (s - middle) * w; });
+}
+
 // One direction of a recurrent network.
 class Cell {
  public:
   // A batch lies on axis `batch_axis` of its initial states.
-  Cell(Step& step, Index direction, Index gates, Index batch, std::size_t batch_axis,
+  Cell(Step& step, const CellWeights& weights, Index direction, Index gates, Index batch, std::size_t batch_axis,
        std::vector<std::string> activations)
-      : step_(step), activations_(std::move(activations)), width_(step.in(2).shape[2]) {
-    const auto own = [&](std::size_t index, std::size_t axis = 0) {
-      Array one = section(step, step.in(index), axis, direction, 1);
+      : step_(step),
+        activations_(std::move(activations)),
+        width_(weights.hidden.shape[2]),
+        eight_bits_(weights.eight_bits) {
+    const auto part_of = [&](const Array& all, std::size_t axis) {
+      Array one = section(step, all, axis, direction, 1);
       one.shape.erase(one.shape.begin() + static_cast<std::ptrdiff_t>(axis));
       return one;
     };
+    const auto own = [&](std::size_t index, std::size_t axis = 0) { return part_of(step.in(index), axis); };
     const std::vector<Index> turned{1, 0};
-    weights_ = transposed(step, own(1), turned);
-    recurrence_ = transposed(step, own(2), turned);
+    weights_ = transposed(step, part_of(weights.input, 0), turned);
+    recurrence_ = transposed(step, part_of(weights.hidden, 0), turned);
     if (step.maybe(3) != nullptr) {
       biases_ = own(3);
       biases_.shape = {2, gates * width_};
@@ -65,6 +94,8 @@ class Cell {
       right.push_back(columns(section(step_, biases_, 0, bias, 1)));
     };
     put(input, weights_, 0);
+    Array room;
+    if (eight_bits_ && hidden != nullptr) hidden = &(room = in_eight_bits(step_, *hidden));
     put(hidden, recurrence_, 1);
     const Array x = joined(step_, left, 1), weights = joined(step_, right, 0);
     return of(matrix_product, {&x, &weights});
@@ -100,6 +131,7 @@ class Cell {
   Step& step_;
   std::vector<std::string> activations_;
   Index width_;
+  bool eight_bits_;
   Array weights_, recurrence_, biases_, peepholes_;
 };
 
@@ -136,20 +168,22 @@ void check_lengths(const Step& step, const std::vector<Index>& lengths, Index ba
 
 // The states of all times, [length, directions, batch, width], and the last ones. `gates`: those of a cell. `names`:
 // activations of a direction.
-void recur(Step& step, Index gates, const std::vector<std::string>& names, const Advance& advance) {
+void recur(Step& step, const CellWeights& weights, Index gates, const std::vector<std::string>& names,
+           const Advance& advance) {
   Array x = step.in(0);
   floats_alone(step, x);
-  for (const std::size_t index : {1, 2}) same_types(step, x, step.in(index));
+  for (const Array* const one : {&weights.input, &weights.hidden}) same_types(step, x, *one);
   const bool batch_first = step.integer("layout", 0) != 0;
-  if (x.rank() != 3 || step.in(1).rank() != 3 || step.in(2).rank() != 3)
-    step.refuse(fmt::format("an input {} and weights {}", shape_text(x.shape), shape_text(step.in(1).shape)));
+  if (x.rank() != 3 || weights.input.rank() != 3 || weights.hidden.rank() != 3)
+    step.refuse(fmt::format("an input {} and weights {}", shape_text(x.shape), shape_text(weights.input.shape)));
+  if (weights.eight_bits) x = in_eight_bits(step, x);
   if (batch_first) x = transposed(step, x, std::vector<Index>{1, 0, 2});
-  const Index length = x.shape[0], batch = x.shape[1], width = step.in(2).shape[2];
+  const Index length = x.shape[0], batch = x.shape[1], width = weights.hidden.shape[2];
   const std::string direction = step.text("direction", "forward");
   const Index directions = direction == "bidirectional" ? 2 : 1;
-  if (step.in(1).shape[0] != directions || step.in(1).shape[1] != gates * width)
-    step.refuse(
-        fmt::format("weights {} of {} directions and a width of {}", shape_text(step.in(1).shape), directions, width));
+  if (weights.input.shape[0] != directions || weights.input.shape[1] != gates * width)
+    step.refuse(fmt::format("weights {} of {} directions and a width of {}", shape_text(weights.input.shape),
+                            directions, width));
   if (step.attribute("clip") != nullptr) step.refuse("a clip, which documents place differently, is not evaluated");
   if (step.integer("input_forget", 0) != 0) step.refuse("joined gates (input_forget) are not evaluated");
   std::vector<std::string> activations;
@@ -168,7 +202,7 @@ void recur(Step& step, Index gates, const std::vector<std::string>& names, const
   for (Index d = 0; d < directions; ++d) {
     const bool turns = direction == "reverse" || d == 1;
     const auto first = activations.begin() + d * std::ssize(names);
-    Cell cell(step, d, gates, batch, batch_first ? 0 : 1, {first, first + std::ssize(names)});
+    Cell cell(step, weights, d, gates, batch, batch_first ? 0 : 1, {first, first + std::ssize(names)});
     const Array inputs = turned_round(step, x, lengths, turns);
     State state = std::move(cell.start);
     const Array nothing = zeros(x.type, {1, 1});
@@ -207,6 +241,46 @@ void recur(Step& step, Index gates, const std::vector<std::string>& names, const
     if (step.gives(last)) step.outputs[last] = transposed(step, step.outputs[last], std::vector<Index>{1, 0, 2});
 }
 
+CellWeights weights_of(const Step& step) { return {step.in(1), step.in(2)}; }
+
+// CellWeights of 8 bits, [directions, inputs, gates], as LSTM has them; one scale and zero point for a direction, or one
+// for each of its columns.
+Array dequantised(const Step& step, std::size_t input, std::size_t scales) {
+  const Array &q = step.in(input), &scale = step.in(scales), &zero = step.in(scales + 1);
+  if (q.rank() != 3 || q.lanes != 1 || width_of(q.type) != 8 || zero.type != q.type || zero.lanes != 1)
+    step.refuse(fmt::format("weights {} of {}", shape_text(q.shape), name(q.type)));
+  const Index directions = q.shape[0], rows = q.shape[1], columns = q.shape[2];
+  floats_alone(step, scale);
+  for (const Array* const one : {&scale, &zero})
+    if (one->size() != directions && one->size() != directions * columns)
+      step.refuse(fmt::format("a scale or zero point {} of {}", shape_text(one->shape), shape_text(q.shape)));
+  const auto at = [&](const Array& of, Index direction, Index column) {
+    return static_cast<std::size_t>(of.size() == directions ? direction : direction * columns + column);
+  };
+  Array out = step.make(scale.type, {directions, columns, rows}, scale.lanes);
+  for (Index l = 0; l < out.lanes; ++l) {
+    auto to = out.lane(l).begin();
+    for (Index d = 0; d < directions; ++d)
+      for (Index c = 0; c < columns; ++c)
+        for (Index r = 0; r < rows; ++r) {
+          const std::int64_t number = q.integers[static_cast<std::size_t>((d * rows + r) * columns + c)];
+          *to++ = static_cast<double>(number - zero.integers[at(zero, d, c)]) * scale.lane(l)[at(scale, d, c)];
+        }
+  }
+  return out;
+}
+
+State advanced(Cell& cell, const Array& input, const State& before) {
+  const Array all = cell.gates(&input, &before.hidden, 0, 4);  // input, output, forget, cell
+  const Array entry = cell.activated(cell.peeped(cell.gate(all, 0), before.cell, 0), 0);
+  const Array forget = cell.activated(cell.peeped(cell.gate(all, 2), before.cell, 2), 0);
+  const Array fresh = cell.activated(cell.gate(all, 3), 1);
+  Array next = cell.sum(cell.product(forget, before.cell), cell.product(entry, fresh));
+  const Array exit = cell.activated(cell.peeped(cell.gate(all, 1), next, 1), 0);
+  Array hidden = cell.product(exit, cell.activated(next, 2));
+  return State{std::move(hidden), std::move(next)};
+}
+
 }  // namespace
 
 void reverse_sequence(Step& step) {
@@ -226,27 +300,20 @@ void reverse_sequence(Step& step) {
 
 // The document of each of these states its equations; each sum of products, function and product of them is stored.
 void recurrent_network(Step& step) {
-  recur(step, 1, {"Tanh"}, [](Cell& cell, const Array& input, const State& before) {
+  recur(step, weights_of(step), 1, {"Tanh"}, [](Cell& cell, const Array& input, const State& before) {
     return State{cell.activated(cell.gates(&input, &before.hidden, 0, 1), 0), before.cell};
   });
 }
 
-void long_short_term_memory(Step& step) {
-  recur(step, 4, {"Sigmoid", "Tanh", "Tanh"}, [](Cell& cell, const Array& input, const State& before) {
-    const Array all = cell.gates(&input, &before.hidden, 0, 4);  // input, output, forget, cell
-    const Array entry = cell.activated(cell.peeped(cell.gate(all, 0), before.cell, 0), 0);
-    const Array forget = cell.activated(cell.peeped(cell.gate(all, 2), before.cell, 2), 0);
-    const Array fresh = cell.activated(cell.gate(all, 3), 1);
-    Array next = cell.sum(cell.product(forget, before.cell), cell.product(entry, fresh));
-    const Array exit = cell.activated(cell.peeped(cell.gate(all, 1), next, 1), 0);
-    Array hidden = cell.product(exit, cell.activated(next, 2));
-    return State{std::move(hidden), std::move(next)};
-  });
+void long_short_term_memory(Step& step) { recur(step, weights_of(step), 4, {"Sigmoid", "Tanh", "Tanh"}, advanced); }
+
+void dynamic_quantize_lstm(Step& step) {
+  recur(step, {dequantised(step, 1, 8), dequantised(step, 2, 10), true}, 4, {"Sigmoid", "Tanh", "Tanh"}, advanced);
 }
 
 void gated_recurrent_unit(Step& step) {
   const bool linear = step.integer("linear_before_reset", 0) != 0;
-  recur(step, 3, {"Sigmoid", "Tanh"}, [linear](Cell& cell, const Array& input, const State& before) {
+  recur(step, weights_of(step), 3, {"Sigmoid", "Tanh"}, [linear](Cell& cell, const Array& input, const State& before) {
     const Array both = cell.activated(cell.gates(&input, &before.hidden, 0, 2), 0);
     const Array update = cell.gate(both, 0), reset = cell.gate(both, 1);
     Array inner;

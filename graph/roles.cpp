@@ -18,8 +18,9 @@ bool is_one_of(std::string_view op, std::initializer_list<std::string_view> ops)
 
 // Operators whose result has the numbers of their first input (of Concat, of any).
 bool moves(std::string_view op) {
-  return is_one_of(op, {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand",
-                        "Split", "Concat", "Trilu"});
+  return is_one_of(
+      op, {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand", "Split", "Concat",
+           "Trilu", "SequenceConstruct", "SequenceInsert", "SequenceAt", "SplitToSequence", "ConcatFromSequence"});
 }
 bool compares(std::string_view op) {
   return is_one_of(op, {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"});
@@ -96,7 +97,9 @@ class Uses {
   [[nodiscard]] static bool gives_integers(const Node& node) {
     const auto to = node.attributes.find("to");
     const auto* const number = to == node.attributes.end() ? nullptr : std::get_if<std::int64_t>(&to->second);
-    return number != nullptr && (*number == 6 || *number == 7 || *number == 2 || *number == 3);
+    if (number == nullptr) return false;
+    const auto type = type_numbered(*number);
+    return type && !is_floating(*type) && !is_code(*type) && *type != Type::boolean;
   }
 
   // The input whose rows the numbers of input `ids` name, where a node looks them up.

@@ -31,6 +31,27 @@ const Array& Step::in(std::size_t index) const {
 }
 
 const Array* Step::maybe(std::size_t index) const {
+  const Array* const array = found(index);
+  if (array == nullptr) return nullptr;
+  if (array->sequence) refuse(fmt::format("input {} is a sequence in place of a tensor", index));
+  if (array->type == Type::u64 && std::ranges::any_of(array->integers, [](std::int64_t v) { return v < 0; }))
+    refuse("numbers of uint64 from 2^63 on are not computed with");
+  return array;
+}
+
+const Array& Step::any(std::size_t index) const {
+  const Array* const array = found(index);
+  if (array == nullptr) refuse(fmt::format("input {} is left out", index));
+  return *array;
+}
+
+const std::vector<Array>& Step::sequence(std::size_t index) const {
+  const Array& array = any(index);
+  if (!array.sequence) refuse(fmt::format("input {} is a tensor in place of a sequence", index));
+  return *array.sequence;
+}
+
+const Array* Step::found(std::size_t index) const {
   if (index >= inputs_.size()) return nullptr;
   Operand& one = inputs_[index];
   if (one.array == nullptr && one.weights != nullptr) one.array = &widened_.emplace_back(one.widened());

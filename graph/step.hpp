@@ -52,7 +52,10 @@ class Step {
     return output < node_.outputs.size() && node_.outputs[output] >= 0;
   }
   [[nodiscard]] const Array& in(std::size_t index) const;     // refuses where it is left out
-  [[nodiscard]] const Array* maybe(std::size_t index) const;  // nullptr where it is left out
+  [[nodiscard]] const Array* maybe(std::size_t index) const;  // nullptr where it is left out; refuses a sequence
+  // A tensor or a sequence, which is moved as it is.
+  [[nodiscard]] const Array& any(std::size_t index) const;
+  [[nodiscard]] const std::vector<Array>& sequence(std::size_t index) const;  // refuses a tensor
   // Weights that are computed with as they are stored, of which no tensor need be made; nullptr for other inputs.
   [[nodiscard]] const Stored* stored(std::size_t index) const;
   // Refuses where it is left out, and makes no tensor.
@@ -106,6 +109,7 @@ class Step {
            const std::function<void(Index lane, Index sum, std::span<double> to)>& terms_of);
 
  private:
+  [[nodiscard]] const Array* found(std::size_t index) const;
   [[nodiscard]] Format format(const Array& x) const noexcept { return precision_.computed(format_of(x.type)); }
   Place next_place() noexcept { return (static_cast<Place>(number_ + 1) << 32) | place_++; }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/raw.hpp"
+#include "graph/shapes.hpp"
 
 namespace attest::graph {
 
@@ -16,7 +17,7 @@ Stored::Stored(const Array& array) : type(array.type), shape(array.shape) {
 Stored::Stored(Type type, std::vector<Index> shape, std::string_view bytes, std::shared_ptr<const void> owner)
     : type(type), shape(std::move(shape)), bytes_(bytes), owner_(std::move(owner)) {}
 
-Index Stored::size() const noexcept { return static_cast<Index>(bytes_.size() / bytes_of(type)); }
+Index Stored::size() const noexcept { return volume(shape); }
 
 Array Stored::array() const {
   Array array{type, shape, 1, {}, {}};

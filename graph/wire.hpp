@@ -39,8 +39,6 @@ struct Fault {
 
 inline constexpr int deepest = 32;  // graphs in each other, and functions that call each other
 
-// The number of a type in ONNX's TensorProto.DataType.
-int data_type(Type type) noexcept;
 // The type of such a number (type_numbered). Throws Fault with `what` where Type has none.
 Type type_of(std::int64_t data_type, std::string_view what);
 

@@ -20,6 +20,7 @@ inline const Array& as_shape(const Step& step, const Array& x, const std::vector
 
 inline void same_types(const Step& step, const Array& a, const Array& b) {
   if (a.type != b.type) step.refuse(fmt::format("{} and {} do not go together", name(a.type), name(b.type)));
+  if (is_code(a.type)) step.refuse(fmt::format("{} is converted alone", name(a.type)));
 }
 
 inline void floats_alone(const Step& step, const Array& x) {
@@ -75,19 +76,6 @@ Array zip_integers(const Step& step, const Array& a, const Array& b, Type type, 
   return out;
 }
 
-// Integers wrap round, as two's complement has it.
-inline std::int64_t wrapped(Type type, std::uint64_t bits) noexcept {
-  switch (type) {
-    case Type::i32:
-      return static_cast<std::int32_t>(static_cast<std::uint32_t>(bits));
-    case Type::u8:
-      return static_cast<std::uint8_t>(bits);
-    case Type::i8:
-      return static_cast<std::int8_t>(static_cast<std::uint8_t>(bits));
-    default:
-      return static_cast<std::int64_t>(bits);
-  }
-}
 // Rounds to nearest, halves to even.
 inline double nearest_whole(double x) noexcept {
   const double below = std::floor(x), rest = x - below;

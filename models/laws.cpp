@@ -361,7 +361,7 @@ Case::Case(const Part& part, graph::Feeds feeds, graph::Precision precision, std
 std::size_t Case::room() {
   std::size_t bytes = 0;
   for (const graph::Spread& one : ensemble_.spreads(graph::few_members))
-    bytes += static_cast<std::size_t>(one.reference.size()) * graph::bytes_of(one.reference.type) + 64;
+    bytes += graph::bytes_of(one.reference.type, one.reference.size()) + 64;
   return bytes;
 }
 

@@ -44,7 +44,7 @@ class Search {
     const auto needed = [&](int value) { return wanted[static_cast<std::size_t>(value)]; };
     place.of = static_cast<std::size_t>(std::ranges::count_if(order_, needed));
     for (const int value : order_) {
-      if (!needed(value)) continue;
+      if (!needed(value) || !graph::is_exchanged(right_.at(value))) continue;
       if (place.tried == limits.prefixes || (limits.give_up && limits.give_up())) return std::nullopt;
       ++place.tried;
       const Part part = part_of_model(typed(prefix(model_, value)));
@@ -174,6 +174,12 @@ class Search {
     std::set<std::size_t> nodes{number_of_giver(value)};
     while (nodes.size() <= most) {
       std::set<int> fed = inputs_of(nodes);
+      const auto kept_within = std::ranges::find_if(
+          fed, [&](int one) { return !is_own_input(one) && !graph::is_exchanged(right_.at(one)); });
+      if (kept_within != fed.end()) {
+        nodes.insert(number_of_giver(*kept_within));
+        continue;
+      }
       std::vector<Input> inputs;
       for (const int one : fed)
         if (!is_own_input(one)) inputs.push_back(graph::input_in_place_of(model_, one, right_.at(one)));

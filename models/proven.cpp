@@ -65,9 +65,7 @@ class AskedPart {
   [[nodiscard]] const NumbersOfValues& numbers() const noexcept { return numbers_; }
   // The reference of its result.
   [[nodiscard]] const Array& right() const { return numbers_.at(output_); }
-  [[nodiscard]] std::size_t room() const {
-    return static_cast<std::size_t>(right().size()) * graph::bytes_of(right().type) + 64;
-  }
+  [[nodiscard]] std::size_t room() const { return graph::bytes_of(right().type, right().size()) + 64; }
 
  private:
   int output_;
@@ -149,7 +147,7 @@ LawResult judged(const Model& model, const engine::Subgraph& subgraph, const Ask
   const Evidence& evidence = *told.verdict.evidence;
   result.failure_class = evidence.wrong == Wrong::finite ? "finite" : "nan";
   result.witness = graph::Witness{name_of(model, subgraph.output), told.element, evidence.got, evidence.expected, 0};
-  const bool narrow = graph::bytes_of(right.type) == 2;
+  const bool narrow = graph::bytes_of(right.type, 1) == 2;
   result.reason =
       fmt::format("{}: {} = {}, expected {}, permitted {} .. {}{}, the proven bound of {}", who,
                   element_text(name_of(model, subgraph.output), right.shape, told.element), evidence.got,

@@ -49,7 +49,12 @@ class Station {
     for (const graph::Output& output : part.program->model().outputs) names.push_back(output.name);
     ModelAnswer got = worker_.ask(number, inputs, names, room, build.layout);
     Answer answer{std::move(got.result), {}, known ? Freshness::kept : Freshness::new_session, worker_.cut_off()};
-    for (const NamedArray& one : got.outputs) {
+    for (std::size_t i = 0; i < got.outputs.size(); ++i) {
+      NamedArray& one = got.outputs[i];
+      // 16 bits without a sign are those of bfloat16, but where the graph has such integers.
+      const graph::Output& output = part.program->model().outputs[i];
+      if (one.type == NamedArray::Type::bf16 && (output.type ? output.type : output.said) == graph::Type::u16)
+        one.type = NamedArray::Type::u16;
       if (one.type > NamedArray::last_of_models)
         return {{CallStatus::error, fmt::format("output '{}' is of type {}", one.name, one.descr)}, {}, answer.on};
       answer.outputs.push_back(array_of(one));
@@ -167,7 +172,17 @@ Part part(std::shared_ptr<const std::string> file, std::unique_ptr<const graph::
 
 Part part_of_file(std::string bytes, std::string_view name) {
   const auto file = std::make_shared<const std::string>(std::move(bytes));
-  return part(file, std::make_unique<graph::Program>(graph::read_model(file, name)));
+  graph::Model model = graph::read_model(file, name);
+  const auto check = [&](std::string_view what, const std::string& of, std::optional<graph::Type> type) {
+    if (type && !graph::is_exchanged(*type))
+      throw usage_error(
+          fmt::format("{}: {} '{}' is of type {}, which no runtime's tensors in Python have: cast it within "
+                      "the model",
+                      name, what, of, graph::name(*type)));
+  };
+  for (const graph::Input& input : model.inputs) check("input", input.name, input.type);
+  for (const graph::Output& output : model.outputs) check("output", output.name, output.said);
+  return part(file, std::make_unique<graph::Program>(std::move(model)));
 }
 
 Part part_of_model(const graph::Model& model) {

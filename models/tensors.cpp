@@ -12,9 +12,9 @@
 namespace attest::models {
 namespace {
 
-// Both lists begin with f16, bf16, f32, f64, i32, i64, boolean, u8 and i8.
+// Both lists begin alike, f16 to u64.
 static_assert(static_cast<int>(NamedArray::Type::boolean) == static_cast<int>(graph::Type::boolean));
-static_assert(static_cast<int>(NamedArray::last_of_models) == static_cast<int>(graph::Type::i8));
+static_assert(static_cast<int>(NamedArray::last_of_models) == static_cast<int>(graph::Type::u64));
 static_assert(static_cast<int>(NamedArray::Type::i64) == static_cast<int>(graph::Type::i64));
 static_assert(static_cast<int>(NamedArray::Type::f16) == static_cast<int>(graph::Type::f16));
 
@@ -44,7 +44,8 @@ std::string element_text(std::string_view name, std::span<const Index> shape, In
 }
 
 std::string npy_bytes(const graph::Array& array) {
-  constexpr std::string_view descrs[] = {"<f2", "<u2", "<f4", "<f8", "<i4", "<i8", "|b1", "|u1", "|i1"};
+  constexpr std::string_view descrs[] = {"<f2", "<u2", "<f4", "<f8", "<i4", "<i8", "|b1",
+                                         "|u1", "|i1", "<u2", "<i2", "<u4", "<u8"};
   return npy_head(descrs[static_cast<int>(array.type)], array.shape) + graph::raw_bytes(array);
 }
 

@@ -14,9 +14,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 from need_package import need
 
-need("onnxruntime", "./run test installs it")
+for package in ("onnx", "onnxruntime"):
+    need(package, "./run test installs it")
+import onnx
 import report_test
 from command_line import ROOT, Cli, run
+from onnx import TensorProto, helper
 
 MODELS = ROOT / "tests" / "graph" / "models"
 FOUNDING = ROOT / "docs" / "founding" / "S3-model"
@@ -56,6 +59,30 @@ class Model(Cli):
         done = self.attest(*words, "--json", "out.json")
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return json.loads((self.cwd / "out.json").read_text()), done
+
+    def write_in_codes(self, out):
+        """x is quantised to float8e4m3fn and back; the model gives tensor `out` of it."""
+        zero = helper.make_tensor("zero", TensorProto.FLOAT8E4M3FN, [], [0])
+        nodes = [helper.make_node("Mul", ["x", "scale"], ["m"]), helper.make_node("QuantizeLinear", ["m", "scale", "zero"], ["q"]),
+                 helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]), helper.make_node("Relu", ["d"], ["y"])]
+        given = helper.make_tensor_value_info(out, TensorProto.FLOAT8E4M3FN if out == "q" else TensorProto.FLOAT, ["n", 16])
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 16])], [given],
+                                  [zero, helper.make_tensor("scale", TensorProto.FLOAT, [], [0.11])])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10), self.cwd / "codes.onnx")
+        return "codes.onnx"
+
+    def test_a_fault_behind_floats_of_eight_bits_has_its_place(self):
+        body = 'if b"DequantizeLinear" in model: got = [array * np.float32(1.5) for array in got]'
+        words = ("check", self.write_in_codes("y"), "--cases", "20", "--laws", "1")
+        self.assertEqual(self.attest(*words).returncode, 0)
+        summary, done = self.summary(*words, "--on", self.runtime(body), status=1)
+        self.assertIn("d, that a node gives (DequantizeLinear)", done.stdout)
+        self.assertIn("2 nodes by themselves fed with right tensors: q (QuantizeLinear), d (DequantizeLinear)", done.stdout)
+
+    def test_an_output_that_no_runtime_hands_over_is_refused_at_the_start(self):
+        done = self.attest("check", self.write_in_codes("q"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("output 'q' is of type float8e4m3fn, which no runtime's tensors in Python have", done.stderr)
 
     def test_onnxruntime_holds_at_every_level(self):
         for name in ("encoder", "attention-f16", "attention-both"):

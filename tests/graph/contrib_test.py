@@ -208,8 +208,26 @@ def packed_bits(rng):
                  changed=[{"scales": scales * np.float32(1.01)}])
 
 
+def eight_bits_lstm(rng):
+    length, batch, inputs, width, directions = (int(one) for one in (rng.choice([1, 2, 5, 17]), rng.integers(1, 5), rng.integers(1, 20),
+                                                                     rng.choice([1, 4, 16]), rng.integers(1, 3)))
+    kind = rng.choice([np.int8, np.uint8])
+    weights = lambda rows: rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, (directions, rows, 4 * width)).astype(kind)
+    scales = (directions, 4 * width) if rng.random() < 0.5 else (directions,)
+    scale = lambda: (rng.random(scales) + 0.5).astype(np.float32) / 128
+    zero = lambda: np.zeros(scales, kind) if kind == np.int8 else np.full(scales, 128, kind)
+    starts = rng.random() < 0.5
+    given = {"x": floats(rng, length, batch, inputs), "w": weights(inputs), "r": weights(width),
+             "b": plain(rng, directions, 8 * width) if rng.random() < 0.5 else None, "ends": None,
+             "h": plain(rng, directions, batch, width) if starts else None, "c": plain(rng, directions, batch, width) if starts else None,
+             "p": None, "w_scale": scale(), "w_zero": zero(), "r_scale": scale(), "r_zero": zero()}
+    fixed = ("w", "r", "b", "w_scale", "w_zero", "r_scale", "r_zero")
+    return Asked("DynamicQuantizeLSTM", given, ("y", "last", "cell"), fixed, hidden_size=width,
+                 direction="bidirectional" if directions == 2 else "forward", changed=[{"w": given["w"][:, :, ::-1].copy()}])
+
+
 CASES = [skip_norm(False), skip_norm(True), simplified_norm, gelu("BiasGelu"), gelu("FastGelu"), gelu("Gelu", op="QuickGelu"), gelu("QuickGelu", alpha=1.6),
-         product, embedding, attention, heads_attention, grouped_attention, rotary, packed_bits]
+         product, embedding, attention, heads_attention, grouped_attention, rotary, packed_bits, eight_bits_lstm]
 
 
 def results(model, feeds):

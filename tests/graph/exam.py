@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every operator that attest evaluates, on onnx's own backend tests of it (onnx.backend.test.case.node).
+"""Every operator that attest evaluates, on onnx's own backend tests of it (onnx.backend.test.case.node, and .model of small graphs).
 
 Usage: exam.py GRAPH_EXAM [CASE]      CASE: a part of a name, for those cases alone
 A case counts where attest evaluates all of its operators. 1 where one of them is wrong, refused for a reason that is not one of
@@ -19,12 +19,14 @@ need("onnx", "./run test installs it")
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
-from onnx.backend.test.case.node import collect_testcases
+from onnx.backend.test.case import model as of_models
+from onnx.backend.test.case import node as of_nodes
 
 # The reasons for which docs/graphs.md section 1 leaves a case out, by a pattern of the line that tells of it.
 EXCLUDED = {
-    "which attest does not evaluate": "a type of elements that is not evaluated",
-    r"is no tensor \(a sequence": "sequences and optionals",
+    "which attest does not evaluate": "strings and complex numbers, which are not evaluated",
+    r"is no tensor \(a sequence": "optionals",
+    "Scan is evaluated from version 9 on": "Scan of version 8",
     "training is not evaluated": "training",
     "its operators are those of version": "versions before 7",
     r"\(Loop\): what it reads, or the shape of its result, depends on computed floats": "as often as computed floats say",
@@ -43,9 +45,48 @@ def operators(graph):
                 yield from operators(inner)
 
 
+def of_tensors(model, inputs, outputs):
+    """The case with sequences that are put together of inputs, and taken apart into outputs."""
+    graph, kept = model.graph, ([], [])
+
+    def flattened(infos, values, kept, put):
+        given = []
+        for info, value in zip(list(infos), values, strict=True):
+            if not info.type.HasField("sequence_type"):
+                kept.append(info)
+                given.append(value)
+                continue
+            of = info.type.sequence_type.elem_type.tensor_type.elem_type
+            parts = [np.asarray(one) for one in value]
+            kept += [helper.make_tensor_value_info(f"{info.name}.{k}", of, one.shape) for k, one in enumerate(parts)]
+            given += parts
+            put(info.name, len(parts), of, kept, given)
+        return given
+
+    def construct(name, count, of, kept, given):
+        made = helper.make_node("SequenceConstruct", [f"{name}.{k}" for k in range(count)], [name])
+        graph.node.insert(0, made if count else helper.make_node("SequenceEmpty", [], [name], dtype=of))
+
+    def take_apart(name, count, of, kept, given):
+        graph.node.append(helper.make_node("SequenceLength", [name], [f"{name}.length"]))
+        kept.append(helper.make_tensor_value_info(f"{name}.length", onnx.TensorProto.INT64, []))
+        given.append(np.array(count))
+        for k in range(count):
+            graph.node.append(helper.make_node("Constant", [], [f"{name}.at.{k}"], value=numpy_helper.from_array(np.array(k))))
+            graph.node.append(helper.make_node("SequenceAt", [name, f"{name}.at.{k}"], [f"{name}.{k}"]))
+
+    fixed = {one.name for one in graph.initializer}
+    open_inputs = [one for one in graph.input if one.name not in fixed]
+    inputs, outputs = flattened(open_inputs, inputs, kept[0], construct), flattened(graph.output, outputs, kept[1], take_apart)
+    for field, of in zip((graph.input, graph.output), kept):
+        del field[:]
+        field.extend(of)
+    return inputs, outputs
+
+
 def stored(case, folder):
     """Writes a case and what is known of it; None where that is no tensor."""
-    inputs, outputs = case.data_sets[0]
+    inputs, outputs = of_tensors(case.model, *case.data_sets[0])
     names = [one.name for one in [*case.model.graph.input, *case.model.graph.output]]
     tensors = []
     for name, value, info in zip(names, [*inputs, *outputs], [*case.model.graph.input, *case.model.graph.output], strict=True):
@@ -66,7 +107,8 @@ def main(arguments):
     known = set(subprocess.run([exam], capture_output=True, text=True, check=True).stdout.strip().split(", "))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        cases = [one for one in collect_testcases(None) if part in one.name and set(operators(one.model.graph)) <= known]
+        all_cases = [*of_nodes.collect_testcases(None), *(one for one in of_models.collect_testcases() if one.model is not None)]
+        cases = [one for one in all_cases if part in one.name and set(operators(one.model.graph)) <= known]
     with tempfile.TemporaryDirectory() as folder:
         paths = [str(stored(one, Path(folder))) for one in cases]
         done = subprocess.run([exam, *paths], capture_output=True, text=True)

