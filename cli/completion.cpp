@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cli/help.hpp"
+#include "cli/settings.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
 
@@ -68,6 +69,7 @@ std::string for_fish(const CLI::App& app) {
 void add_completion(CLI::App& app, Run& run) {
   CLI::App* verb = app.add_subcommand("completion", "what a shell reads to complete verbs and options");
   auto shell = std::make_shared<std::string>();
+  Settings().declare(*verb, {});  // a file of settings may have a table of each verb
   verb->add_option("SHELL", *shell, "bash, zsh or fish")->required();
   verb->callback([&app, &run, shell] {
     run = [&app, shell]() -> int {

@@ -103,8 +103,8 @@ void add_fuzz(CLI::App& app, Run& run) {
 }
 
 void add_check(CLI::App& app, Run& run) {
-  auto* verb =
-      app.add_subcommand("check", "the same, bounded and deterministic, for CTest and CI (--seed 1 --cases 1000)");
+  auto* verb = app.add_subcommand(
+      "check", "test a subject: bounded and deterministic, for CTest and CI (--seed 1 --cases 1000)");
   auto settings = std::make_shared<Settings>();
   auto subject = std::make_shared<std::string>();
   verb->add_option("SUBJECT", *subject, subject_help())->type_name("")->required();

@@ -15,12 +15,7 @@
 namespace attest::cli {
 namespace {
 
-struct Example {
-  std::string_view verb, line, says;
-  bool common = false;  // stands in the help of attest itself
-};
-
-constexpr Example examples[] = {
+constexpr Example all_examples[] = {
     {"fuzz", "attest fuzz", "30 s of random problems against the built-in fused kernel", true},
     {"fuzz", "attest fuzz ./kernel.so --policy f16 --time 5m", "a plug-in, held to a policy", true},
     {"fuzz", "attest fuzz model.onnx", "a whole model, on ONNX Runtime at each of its levels"},
@@ -46,13 +41,19 @@ constexpr Example examples[] = {
     {"stats", "attest stats --assume 'lq>=64 && lk>=64'", "the share of problems of which that holds"},
     {"list", "attest list subjects", "built-in kernels, faults and adapters"},
     {"list", "attest list properties", "the laws, a sentence each"},
+    {"man", "attest man fuzz | man -l -", "the manual page of a verb"},
     {"completion", "source <(attest completion bash)", "in ~/.bashrc; zsh likewise, in ~/.zshrc"},
     {"completion", "attest completion fish > ~/.config/fish/completions/attest.fish", "fish reads it from there"},
 };
 
-constexpr std::string_view statuses =
-    "exit status: 0 held, 1 a property failed, 2 usage or a damaged file, 3 attest itself failed, 4 the subject could "
-    "not be started, 5 nothing judged, 125 cannot test here (--bisect), or certify cannot decide";
+constexpr Status all_statuses[] = {{"0", "held"},
+                                   {"1", "a property failed"},
+                                   {"2", "usage or a damaged file"},
+                                   {"3", "attest itself failed"},
+                                   {"4", "the subject could not be started"},
+                                   {"5", "nothing judged"},
+                                   {"125", "cannot test here (--bisect), or certify cannot decide"},
+                                   {"130", "ended by a signal"}};
 
 std::size_t width() {
   constexpr std::size_t least = 60, plain = 80, most = 100;
@@ -97,9 +98,12 @@ std::string row(const std::string& name, std::string_view description, std::size
 // The examples of a verb, those of common verbs for the empty one, and the meaning of exit statuses.
 std::string footer(std::string_view verb) {
   std::string all;
-  for (const Example& example : examples)
+  for (const Example& example : all_examples)
     if (verb.empty() ? example.common : example.verb == verb) all += row(std::string(example.line), example.says, 6);
-  return "examples:\n" + all + "\n" + wrapped(statuses, 0, 13);
+  std::string meanings = "exit status:";
+  for (const Status& status : all_statuses)
+    meanings += fmt::format("{} {} {}", &status == all_statuses ? "" : ",", status.number, status.says);
+  return "examples:\n" + all + "\n" + wrapped(meanings, 0, 13);
 }
 
 class HelpFormatter : public CLI::Formatter {
@@ -108,7 +112,7 @@ class HelpFormatter : public CLI::Formatter {
     return row(make_option_name(option, positional) + make_option_opts(option), make_option_desc(option), 24);
   }
   std::string make_subcommand(const CLI::App* verb) const override {
-    return row(verb->get_display_name(true), verb->get_description(), 12);
+    return row(verb->get_display_name(true), verb->get_description(), 14);
   }
   std::string make_group(std::string group, bool positional, std::vector<const CLI::Option*> options) const override {
     std::string text = CLI::Formatter::make_group(std::move(group), positional, std::move(options));
@@ -124,6 +128,9 @@ class HelpFormatter : public CLI::Formatter {
 };
 
 }  // namespace
+
+std::span<const Example> examples() { return all_examples; }
+std::span<const Status> statuses() { return all_statuses; }
 
 void lay_out_help(CLI::App& app) { app.formatter(std::make_shared<HelpFormatter>()); }
 

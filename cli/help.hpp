@@ -1,4 +1,5 @@
 #pragma once
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,19 @@ namespace attest::cli {
 // Lays out the help of `app` and of each verb that is added to it later as wide as the terminal, 60 to 100 columns, and
 // 80 where stdout is none, with examples and the meaning of exit statuses at the end. Lines break between words.
 void lay_out_help(CLI::App& app);
+
+// A command line of a verb, and a few words on it.
+struct Example {
+  std::string_view verb, line, says;
+  bool common = false;  // stands in the help of attest itself
+};
+std::span<const Example> examples();
+
+// An exit status of any verb, and its meaning.
+struct Status {
+  std::string_view number, says;
+};
+std::span<const Status> statuses();
 
 // The options of a verb, "--seed".
 std::vector<std::string> option_names(const CLI::App& verb);

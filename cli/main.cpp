@@ -116,6 +116,7 @@ int run(int argc, char** argv) {
   attest::cli::add_stats(app, verb);
   attest::cli::add_list(app, verb);
   attest::cli::add_completion(app, verb);
+  attest::cli::add_man(app, verb);
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc), verbs;
   for (const CLI::App* each : app.get_subcommands({})) verbs.push_back(each->get_name());
   // `attest help VERB` is `attest VERB --help`.

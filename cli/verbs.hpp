@@ -28,7 +28,8 @@ void add_list(CLI::App& app, Run& run);
 void add_merge(CLI::App& app, Run& run);
 void add_report(CLI::App& app, Run& run);
 void add_triage(CLI::App& app, Run& run);
-// Reads the verbs of `app`, which must outlive the run.
+// Both read the verbs of `app`, which must outlive the run.
 void add_completion(CLI::App& app, Run& run);
+void add_man(CLI::App& app, Run& run);
 
 }  // namespace attest::cli

@@ -5,6 +5,12 @@ include(CMakePackageConfigHelpers)
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/attest")
 
 install(TARGETS attest EXPORT attest-targets DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT attest-runtime)
+install(DIRECTORY "${PROJECT_BINARY_DIR}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT attest-runtime
+  FILES_MATCHING PATTERN "*.1")
+install(FILES "${PROJECT_BINARY_DIR}/man/attest.bash" RENAME attest COMPONENT attest-runtime
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+install(FILES "${PROJECT_BINARY_DIR}/man/attest.fish" COMPONENT attest-runtime
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT attest-runtime)
 install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT attest-runtime
         PATTERN findings EXCLUDE PATTERN __pycache__ EXCLUDE)

@@ -7,6 +7,7 @@ import contextlib
 import os
 import pty
 import re
+import shutil
 import subprocess
 
 from command_line import Cli, run
@@ -48,6 +49,30 @@ class Terminal(Cli):
         told = self.attest("check", "fault:scale-twice", "--cases", 20, "--continue-after-failure", "-v").stdout
         self.assertLess(told.index("     witness "), told.index("the proven bound judged "))
         self.assertLess(told.index("the proven bound judged "), told.index("mostly because"))
+
+    def test_manual_pages_have_each_verb_and_option(self):
+        self.assertEqual(self.attest("man", "-o", "pages").returncode, 0)
+        plain = lambda page: page.replace("\\-", "-")
+        verbs = re.findall(r"^  ([a-z]+) ", self.attest("--help").stdout.split("Subcommands:")[1].split("examples:")[0], re.M)
+        whole = plain((self.cwd / "pages/attest.1").read_text())
+        self.assertEqual({file.name for file in (self.cwd / "pages").iterdir()}, {"attest.1", *(f"attest-{verb}.1" for verb in verbs)})
+        for verb in verbs:
+            self.assertIn(f"\\fBattest-{verb}\\fR(1)", whole)
+            page = (self.cwd / f"pages/attest-{verb}.1").read_text()
+            self.assertEqual(page, self.attest("man", verb).stdout)
+            for option in set(re.findall(r"(?m)^  (?:-\w,)?(--[\w-]+)", self.attest(verb, "--help").stdout)):
+                self.assertRegex(plain(page), rf"(?m)^\\fB(-\w, )?{option}\\fR")
+        self.refused("man", "fuz", says=["no verb 'fuz'"])
+
+    def test_manual_pages_render_without_warnings(self):
+        renderers = [words for words in (["groff", "-man", "-ww", "-Tutf8", "-z"], ["mandoc", "-T", "lint", "-W", "warning"]) if shutil.which(words[0])]
+        if not renderers:
+            self.skipTest("neither groff nor mandoc is installed")
+        self.attest("man", "-o", "pages")
+        for words in renderers:
+            for file in sorted((self.cwd / "pages").iterdir()):
+                done = subprocess.run([*words, file], capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""), file)
 
     def test_statistics_come_on_request(self):
         words = ("check", "fault:scale-twice", "--cases", 20, "--continue-after-failure")

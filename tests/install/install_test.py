@@ -86,7 +86,8 @@ class Prefix(Installed):
         for file in ("bin/attest", "libexec/attest/attest-plugin-host", "share/attest/python/attest_worker.py",
                      "include/attest/plugin.h", "include/attest/attest.hpp", "include/attest/cuda.hpp", "include/attest/generators.hpp",
                      "share/doc/attest/examples/rapidcheck/my_attention_test.cpp", "share/doc/attest/LICENSE",
-                     "share/doc/attest/docs/cpp.md", "share/doc/attest/examples/ctest/CMakeLists.txt"):
+                     "share/doc/attest/docs/cpp.md", "share/man/man1/attest-fuzz.1", "share/bash-completion/completions/attest",
+                     "share/doc/attest/examples/ctest/CMakeLists.txt"):
             self.assertTrue((self.prefix / file).is_file(), file)
         self.assertEqual({path.name for path in (self.prefix / "include/attest").iterdir()}, {"plugin.h", "attest.hpp", "cuda.hpp", "generators.hpp", "rapidcheck.hpp"})
         self.assertEqual([], [*self.prefix.rglob("__pycache__")])
