@@ -5,7 +5,8 @@ are read:
 - empty rows: the erratum that makes them zero has no opset bump, so it holds for models already written;
 - softcap: the pattern is MatMul, softcap, Add, Softmax, so before the mask;
 - precision: the function body gives every step the type of Q. With softmax_precision it casts to that before Softmax and back
-  behind it. Softmax is Exp of the scores and mask as they are, so that no power of 2 takes its place;
+  behind it. Softmax is Exp of the scores and mask as they are, so that no power of 2 takes its place, and stands before the product
+  with V: weights are divided by their sum, all of them, before they meet the values;
 - a negative scale has no root and is outside the operator, zero is inside. scale and softcap are 32-bit attributes;
 - diagonals: behind a past of P keys query i sees key P + i and those before it, however many queries and new keys there are. A
   problem says that as a causal mask at the bottom right, where there are as many of either, and else as a window of P keys to the
@@ -56,6 +57,7 @@ _MODES = (
     "If set to `3`, qk_matmul_output is the output after the softmax operation.",
 )
 DOCUMENTS = {
+    "attention": (_SCHEMA, "The following pattern is applied by this operator:"),
     "mask_added": _ADDED,
     "causal": (_SCHEMA, "If `is_causal` is set to `1`, causal masking is applied with bottom-right (offset-aware) alignment: "
                         "query `i` attends key `j` iff `j <= i + offset`"),
@@ -141,6 +143,8 @@ class Attention(Operator):
             "softcap_before_bias": True,
             "mask_added": True,
             "exp2": False,
+            "normalise": ["before"],
+            "lse_merge": "none",
         })
 
     def node(self, call):

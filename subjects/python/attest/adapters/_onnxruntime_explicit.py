@@ -4,6 +4,7 @@ Documents: the operator schemas of ONNX 1.23, opset 21, and the page "Graph Opti
 https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html. DOCUMENTS has the sentences relied on. They
 are read as follows:
 - each operator gives its output the type T of its inputs, so every step is one of the tensors' own type;
+- Softmax is Exp of its input, so that no power of 2 takes its place, and its output, which MatMul gets, is divided by the sum;
 - Softmax of a row of -inf is 0/0, for which no document has a word: nothing is claimed;
 - no level of optimisation is said to change what is computed, so each is held to the same contract.
 A mask says what no operator does. A softcap is Div, Tanh and Mul, before it.
@@ -66,6 +67,9 @@ class Explicit(Operator):
         return self.described(TYPES, {"gqa": True, "softcap": True, "window": True, "dims": may_be_empty("b", "hq", "hkv", "lq", "lk")}, {
             "policy": {"f16": "f16-all", "f32": "f32", "f64": "f64"},
             "softcap_before_bias": True,
+            "exp2": False,
+            "normalise": ["before"],
+            "lse_merge": "none",
         })
 
     def node(self, call):

@@ -5,7 +5,7 @@ and https://docs.openvino.ai/2025/openvino-workflow/running-inference/optimize-i
 pages of the release before the one that is pinned, which cites them. DOCUMENTS and REFUSED have the sentences relied on. How they
 are read:
 - the pseudo-code: scale * q k^T, then the mask added, then Softmax; scale is 1/sqrt(query.shape[-1]) by default; in it False
-  becomes -inf and a float mask is added;
+  becomes -inf and a float mask is added; the product with v comes behind Softmax, whose weights are divided by their sum;
 - causal: the diagonal starts at the top left; a causal mask that is anything else goes in as a mask;
 - dimensions: one head of keys for all queries, but no groups;
 - precision: float32 is float32 in ACCURACY mode, which promises no more of 16-bit tensors; under a hint every step between
@@ -126,7 +126,8 @@ class ScaledDotProductAttention(Formed):
 
     def describe(self):
         # The processor's products of bfloat16 take subnormals for zero (AVX512_BF16), and nothing promises otherwise.
-        contract = self.promised({"policy": {"f32": "f32"}, "flush_to_zero": {"bf16": True}, "mask_added": True})
+        contract = self.promised({"policy": {"f32": "f32"}, "flush_to_zero": {"bf16": True}, "mask_added": True,
+                                  "normalise": ["before"], "lse_merge": "none"})
         return {
             "ops": ["attention"], "dtypes": list(TYPES), "concurrent": False,
             "supports": {
