@@ -40,9 +40,9 @@ DOCUMENTS = {
     "causal": ("docstring of torch.nn.TransformerEncoder.forward", "If specified, applies a causal mask as mask."),
 }
 
-K, R = {"f32": 50, "f64": 300}, {"f32": 40, "f64": 120}
+K, R = {"f32": 50, "f64": 300}, {"f32": 40, "f64": 120}  # as above
 _LEAST = 2.0**-30  # of x, weights and biases other than 0
-_stacks = {}
+_stacks = {}  # by heads and type, filled anew for each call
 
 
 class Encoder(EncoderBlock):
