@@ -74,30 +74,37 @@ std::string said(double seconds) {
 
 std::string text_of(const std::vector<engine::Measured>& all, const ops::Op& op, const std::string& subject,
                     const std::string& beside) {
-  std::string text = fmt::format("{} beside {}, one job; medians\n\n  {:>10} {:>20} {:>9} {:>11} {:>9}  problem\n",
-                                 subject, beside, "call", rate_unit(op), "times", "problems/s", "times");
+  std::string text =
+      fmt::format("{} compared with {}, one job\n\n  {:>10} {:>10} {:>10} {:>20} {:>9} {:>11} {:>9}  problem\n",
+                  subject, beside, "median", "p90", "p99", rate_unit(op), "times", "problems/s", "times");
   for (const engine::Measured& at : all) {
     const std::string problem = engine::to_text(at.problem);
     if (!at.skipped.empty()) {
-      text += fmt::format("  not asked: {}  {}\n", at.skipped, problem);
+      text += fmt::format("  left out: {}  {}\n", at.skipped, problem);
       continue;
     }
     const auto times = [&](double engine::Cost::*cost) {
       return at.beside ? fmt::format("{:.2f}", (*at.beside).*cost / at.subject.*cost) : std::string("-");
     };
-    text += fmt::format("  {:>10} {:>20.3g} {:>9} {:>11.0f} {:>9}  {}{}\n", said(at.subject.call),
+    text += fmt::format("  {:>10} {:>10} {:>10} {:>20.3g} {:>9} {:>11.0f} {:>9}  {}{}\n", said(at.subject.call),
+                        said(at.subject.call_p90), said(at.subject.call_p99),
                         static_cast<double>(at.work) * per_work(op) / at.subject.call, times(&engine::Cost::call),
                         1 / at.subject.problem, times(&engine::Cost::problem), problem,
                         at.held == false ? "  (outside its bound)" : "");
   }
-  return text + fmt::format(
-                    "\ncall: one call of the subject. problems/s: values, "
-                    "one call and the verdict.\ntimes: how often {} fits into that; above 1 the subject is faster.\n",
-                    beside);
+  return text +
+         fmt::format(
+             "\nmedian, p90, p99: percentiles of the time of one call. problems/s: values, one\ncall and the verdict. "
+             "times: the median of {}\nover that of the subject; above 1 the subject is faster.\n",
+             beside);
 }
 
 nlohmann::ordered_json json_of(const engine::Cost& cost) {
-  return {{"call_seconds", cost.call}, {"problem_seconds", cost.problem}, {"repeats", cost.repeats}};
+  return {{"call_seconds", cost.call},
+          {"call_p90_seconds", cost.call_p90},
+          {"call_p99_seconds", cost.call_p99},
+          {"problem_seconds", cost.problem},
+          {"repeats", cost.repeats}};
 }
 
 nlohmann::ordered_json json_of(const std::vector<engine::Measured>& all, const ops::Op& op, const std::string& subject,

@@ -14,11 +14,13 @@
 namespace attest::engine {
 namespace {
 
-double median(std::vector<double>& values) {
+// The smallest value that is no less than `percent` of all values; 0 of none.
+double percentile(std::vector<double>& values, std::size_t percent) {
   if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  const std::size_t rank = std::max<std::size_t>(1, (percent * values.size() + 99) / 100);
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(rank - 1);
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
 }
 
 // One subject on one problem, some repeats at a time.
@@ -50,7 +52,7 @@ class Runner {
   [[nodiscard]] const Verdict& verdict() const { return *last_; }
   [[nodiscard]] Cost cost() {
     const int repeats = static_cast<int>(calls_.size());
-    return {median(calls_), median(problems_), repeats};
+    return {percentile(calls_, 50), percentile(problems_, 50), percentile(calls_, 90), percentile(calls_, 99), repeats};
   }
 
  private:

@@ -9,9 +9,10 @@
 namespace attest::engine {
 
 // The cost of one problem on one subject, in seconds: of a call, and of drawing its values, that call and the verdict
-// together. Each is the median of all repeats.
+// together. Each is the median of all repeats; of a call there are the 90th and the 99th percentile (nearest rank), too.
 struct Cost {
   double call = 0, problem = 0;
+  double call_p90 = 0, call_p99 = 0;
   int repeats = 0;
 };
 

@@ -57,12 +57,23 @@ class Bench(command_line.Cli):
     def test_one_problem_beside_another_subject_in_words(self):
         done = self.attest("bench", "builtin:fused", "--problem", SMALL, "--beside", "builtin:explicit")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue(done.stdout.startswith("builtin:fused beside builtin:explicit"), done.stdout)
+        self.assertTrue(done.stdout.startswith("builtin:fused compared with builtin:explicit"), done.stdout)
         self.assertIn("GFLOP/s", done.stdout)
         lines = [line for line in done.stdout.splitlines() if "op=attention" in line]
         self.assertEqual(len(lines), 1, done.stdout)
-        for number in (lines[0].split()[2], lines[0].split()[3]):
+        for number in (lines[0].split()[index] for index in (0, 2, 4, 6, 7)):
             self.assertGreater(float(number), 0, done.stdout)
+
+    @unittest.skipUnless(HAS_NUMPY, "numpy is not installed for ATTEST_PYTHON")
+    def test_percentiles_show_calls_that_are_slow_now_and_then(self):
+        """Each seventh call sleeps: a median does not show it, and the 90th percentile does."""
+        (self.cwd / "slow.py").write_text(SLOW.replace("import time\n", "import itertools\nimport time\n", 1)
+                                          .replace("@attest", "calls = itertools.count()\n\n@attest")
+                                          .replace("time.sleep(0.03)", "time.sleep(0.03 if next(calls) % 7 == 6 else 0)"))
+        cost = self.told("slow.py", "--problem", SMALL)["sizes"][0]["subject"]
+        self.assertLess(cost["call_seconds"], 0.02, cost)
+        self.assertGreater(cost["call_p90_seconds"], 0.03, cost)
+        self.assertGreaterEqual(cost["call_p99_seconds"], cost["call_p90_seconds"], cost)
 
     def test_policy_gives_the_dtype(self):
         told = self.told("builtin:ln-fused", "--policy", "bf16")
