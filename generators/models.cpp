@@ -46,7 +46,7 @@ constexpr auto heads_in_use = std::to_array<ModelHeads>({
     {"SAM ViT-H window", 80, 80, 16, 16, 196, 196},
     {"SAM ViT-H", 80, 80, 16, 16, 4096, 4096},
     {"Whisper small encoder", 64, 64, 12, 12, 1500, 1500},
-    {"Whisper large cross", 64, 64, 20, 20, 448, 1500},
+    {"Whisper large cross", 64, 64, 20, 20, 0, 1500},
     {"T5 large", 64, 64, 16, 16, 512, 512},
     {"T5 11B", 128, 128, 128, 128, 512, 512},
     {"SDXL 64x64 self", 64, 64, 10, 10, 4096, 4096},
@@ -55,6 +55,8 @@ constexpr auto heads_in_use = std::to_array<ModelHeads>({
     {"SDXL 32x32 cross", 64, 64, 20, 20, 1024, 77},
     {"SDXL VAE", 512, 512, 1, 1, 16384, 16384},
     {"SD 1.5 16x16 self", 160, 160, 8, 8, 256, 256},
+    {"SD 1.5 16x16 cross", 160, 160, 8, 8, 256, 77},
+    {"SD 1.5 32x32 cross", 80, 80, 8, 8, 1024, 77},
     {"FLUX.1", 128, 128, 24, 24, 4608, 4608},
 });
 

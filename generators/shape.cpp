@@ -232,24 +232,28 @@ class Shape {
     if (gqa && problem_.hq == count && key_heads.contains(groups)) group_ = members;
   }
 
-  // Prefill, a step of decoding, or a chunk of queries against the keys of those before.
+  // Prefill, a step of decoding, or a chunk of queries against the keys of those before. A model that fixes its number of
+  // queries decodes nothing.
   void draw_lengths(const ModelHeads& model, Index samples) {
     const Index kind = source_.below(10), room = work_ / (samples * row()),
                 room_of_keys = work_of_keys() / (samples * row());
-    const bool prefill = kind < 5, decode = kind >= 5 && kind < 9 && lq().range.contains(1),
-               fixed = model.keys > 0 && model.keys <= room_of_keys && source_.chance(1, 2);
+    const bool prefill = kind < 4 || model.queries > 0, decode = !prefill && kind < 9 && lq().range.contains(1),
+               fixed = model.keys > 0 && model.keys <= room_of_keys && source_.chance(3, 4);
     const auto side = static_cast<Index>(std::sqrt(static_cast<double>(room)));
     const Index least = work_ == most_model_work ? side : 0;  // the longest that fits
     const Index keys = fixed     ? model.keys + (source_.chance(1, 8) ? source_.between(-1, 1) : 0)
                        : prefill ? draw_size(source_, prefill_lengths(), side, least)
                                  : draw_size(source_, samples > 1 ? paged_lengths() : cached_lengths(), room_of_keys);
-    const Index queries = std::max<Index>(room / keys, 1);
+    const Index most_queries = std::max<Index>(room / keys, 1);
     set(lk(), lk().range.floor(keys));
-    set(lq(), lq().range.floor(decode                 ? 1
-                               : !prefill             ? draw_size(source_, chunks, queries)
-                               : fixed                ? std::min(model.queries, queries)
-                               : source_.chance(1, 8) ? keys - 1
-                                                      : keys));
+    const auto queries = [&] {
+      if (decode) return Index{1};
+      if (!prefill) return draw_size(source_, chunks, most_queries);
+      if (!fixed) return source_.chance(1, 8) ? keys - 1 : keys;
+      return model.queries > 0 ? std::min(model.queries, most_queries)
+                               : draw_size(source_, prefill_lengths(), most_queries);
+    };
+    set(lq(), lq().range.floor(queries()));
   }
   [[nodiscard]] Index row() const { return problem_.d + problem_.dv; }
   // Elements of keys and values that the budget pays for; the largest budget pays for products alone.

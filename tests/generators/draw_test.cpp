@@ -24,7 +24,7 @@ const Domain& domain() {
 }
 
 TEST(Draw, FirstThousandProblemsOfSeedOneAreTheseEverywhere) {
-  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0xc95d19f934da2b0u)
+  EXPECT_EQ(hash_of_texts(test::draw_many(domain(), 1, 1000)), 0x99f96103e97b664u)
       << "what seed 1 draws has changed: reruns by seed and case number of earlier versions are void";
 }
 
