@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/picture.hpp"
+
 namespace attest::models {
 namespace {
 
@@ -50,6 +52,11 @@ std::vector<Picture> pictures_of(const graph::Model& model, const std::vector<gr
     if (!fits(a[o]) || !fits(b[o])) continue;
     Picture picture{model.outputs[o].name, reference.shape};
     picture.extents = extents_of(picture.shape);
+    const std::size_t axes = std::min<std::size_t>(picture.shape.size(), 4);
+    const PictureGrid grid(static_cast<int>(axes), picture.extents);
+    std::set<PictureGrid::Cell> drawn;
+    std::array<std::vector<bool>, 4> met;  // by axis: the indices at which an element is wrong
+    for (std::size_t k = 0; k < met.size(); ++k) met[k].resize(static_cast<std::size_t>(picture.extents[k]));
     const bool floating = graph::is_floating(reference.type);
     for (std::size_t i = 0; i < spreads[o].deviation.size(); ++i) {
       const double s = spreads[o].deviation[i];
@@ -67,23 +74,17 @@ std::vector<Picture> pictures_of(const graph::Model& model, const std::vector<gr
                                          : std::clamp(std::ilogb(by / permitted), -most_octaves, most_octaves)];
       if (by <= permitted) continue;
       ++picture.wrong;
-      if (picture.wrong_at.size() < Picture::most_wrong_at)
-        picture.wrong_at.push_back(index_of(static_cast<Index>(i), picture));
+      const std::array<Index, 4> at = index_of(static_cast<Index>(i), picture);
+      for (std::size_t k = 0; k < met.size(); ++k) met[k][static_cast<std::size_t>(at[k])] = true;
+      if (drawn.insert(grid.cell(at)).second) picture.wrong_at.push_back(at);
     }
+    if (picture.wrong > 0)
+      for (std::size_t k = 0; k < axes; ++k)
+        picture.words += fmt::format("{}{} of {} along axis {}", k == 0 ? "" : ", ", std::ranges::count(met[k], true),
+                                     picture.extents[k], k);
     if (picture.judged > 0) pictures.push_back(std::move(picture));
   }
   return pictures;
-}
-
-std::string in_words(const Picture& picture) {
-  if (picture.wrong_at.empty()) return {};
-  std::string words;
-  for (std::size_t k = 0; k < std::min<std::size_t>(picture.shape.size(), 4); ++k) {
-    std::set<Index> seen;
-    for (const auto& at : picture.wrong_at) seen.insert(at[k]);
-    words += fmt::format("{}{} of {} along axis {}", words.empty() ? "" : ", ", seen.size(), picture.extents[k], k);
-  }
-  return words;
 }
 
 ordered_json to_json(const Picture& picture) {
@@ -93,7 +94,7 @@ ordered_json to_json(const Picture& picture) {
           {"shape", picture.shape},
           {"wrong", picture.wrong},
           {"judged", picture.judged},
-          {"words", in_words(picture)},
+          {"words", picture.words},
           {"axes", std::min<std::size_t>(4, picture.shape.size())},
           {"extents", picture.extents},
           {"wrong_at", picture.wrong_at},
@@ -106,6 +107,7 @@ Picture picture_from_json(const json& object) {
   object.at("shape").get_to(picture.shape);
   object.at("wrong").get_to(picture.wrong);
   object.at("judged").get_to(picture.judged);
+  object.at("words").get_to(picture.words);
   object.at("extents").get_to(picture.extents);
   object.at("wrong_at").get_to(picture.wrong_at);
   const json& errors = object.at("errors");

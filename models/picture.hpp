@@ -13,17 +13,18 @@ namespace attest::models {
 // The picture of one tensor for a report: its wrong elements, and the distance of all of them against the permitted
 // one.
 struct Picture {
-  static constexpr std::size_t most_wrong_at = 2048;
-
   std::string tensor;
   std::vector<Index> shape;
   Index judged = 0, wrong = 0;
   std::array<Index, 4> extents{1, 1, 1,
                                1};  // the first four lengths; if there are more, those before the last three are one
-  std::vector<std::array<Index, 4>> wrong_at{};  // the first of them
-  std::map<int, Index> octaves{};                // elements whose distance is 2^k to 2^(k+1) of what is permitted
-  Index exact = 0;                               // without a distance
-  Index no_number = 0;                           // wrong: one of the two is no finite number alone, or integers differ
+  std::vector<std::array<Index, 4>> wrong_at{};  // one of each cell that has any (core/picture.hpp)
+  // "1 of 2 along axis 0, 64 of 64 along axis 1": at how many indices of each axis a wrong element lies. Empty where
+  // none is wrong.
+  std::string words{};
+  std::map<int, Index> octaves{};  // elements whose distance is 2^k to 2^(k+1) of what is permitted
+  Index exact = 0;                 // without a distance
+  Index no_number = 0;             // wrong: one of the two is no finite number alone, or integers differ
 };
 
 // A picture of each output in which an element was judged: `a` and `b` are results of the same problem that may be
@@ -32,10 +33,6 @@ struct Picture {
 std::vector<Picture> pictures_of(const graph::Model& model, const std::vector<graph::Spread>& spreads,
                                  const std::vector<graph::Array>& a, const std::vector<graph::Array>& b,
                                  double permitted);
-
-// "1 of 2 along axis 0, 64 of 64 along axis 1": at how many indices of each axis an element of `wrong_at` lies. Empty
-// where none is wrong.
-std::string in_words(const Picture& picture);
 
 // The picture as JSON with the keys of a kernel's explanation (docs/explain.md): tensor, wrong, judged, words, axes,
 // extents, wrong_at, errors; and its shape.

@@ -36,8 +36,8 @@ struct WrongPlace {
   std::string words;  // "all 12 elements where batch >= 1 and column = 8, the last; no other"
   std::string
       relation;  // the rule of their numbers, if any: "NaN", "each is what was to be expected of row - 1"; or empty
-  // A picture's data: the extents over which elements were looked at, the first of the wrong ones, and the number of
-  // elements with an error of at least 2^b, less than 2^(b+1), of the permitted distance (b within `least_error` ..
+  // A picture's data: the extents over which elements were looked at, a wrong one of each cell of the picture that has
+  // any (core/picture.hpp), and the number of elements with an error of at least 2^b, less than 2^(b+1), of the permitted distance (b within `least_error` ..
   // `most_error`; these two count the larger and smaller ones).
   int axes = 4;  // the tensor's number of axes: the first of these extents
   std::array<Index, 4> extents{};
@@ -45,7 +45,6 @@ struct WrongPlace {
   std::map<int, Index> errors{};
   Index exact = 0, no_number = 0;  // without an error; where either is no finite number, or nothing is permitted
   static constexpr int least_error = -20, most_error = 60;
-  static constexpr std::size_t most_wrong_at = 2048;
 };
 
 // A promise, or a reading of the call, under which every number of every call that was kept is permitted.

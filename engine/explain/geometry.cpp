@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "core/picture.hpp"
 #include "core/tensor.hpp"
 #include "engine/explain/parts.hpp"
 
@@ -185,12 +186,9 @@ std::string relation(std::span<const Element* const> elements, std::span<const s
   return {};
 }
 
-// Adds one element to the picture.
+// Adds the error of one element to the picture.
 void depict(const Element& e, WrongPlace& place) {
-  for (std::size_t axis = 0; axis < place.extents.size(); ++axis)
-    place.extents[axis] = std::max(place.extents[axis], e.index[axis] + 1);
   if (e.outcome == Outcome::undetermined) return;
-  if (wrong(e) && place.wrong_at.size() < WrongPlace::most_wrong_at) place.wrong_at.push_back(e.index);
   const double error = std::fabs(e.got - e.exact), room = std::max(e.hi - e.exact, e.exact - e.lo);
   if (e.number && error == 0)
     ++place.exact;
@@ -214,6 +212,8 @@ std::vector<WrongPlace> wrong_places(const Heard& call) {
     Index count = 0;
     for (const Element& e : call.elements) {
       if (e.tensor != tensor) continue;
+      for (std::size_t axis = 0; axis < place_of.extents.size(); ++axis)
+        place_of.extents[axis] = std::max(place_of.extents[axis], e.index[axis] + 1);
       depict(e, place_of);
       if (e.outcome == Outcome::undetermined) continue;
       elements.push_back(&e);
@@ -222,6 +222,10 @@ std::vector<WrongPlace> wrong_places(const Heard& call) {
     place_of.tensor = tensor;
     place_of.axes =
         tensor == "lse" ? 3 : static_cast<int>(std::min<std::size_t>(4, call.reading->coordinates().size()));
+    const PictureGrid grid(place_of.axes, place_of.extents);
+    std::set<PictureGrid::Cell> drawn;
+    for (const Element* e : elements)
+      if (wrong(*e) && drawn.insert(grid.cell(e->index)).second) place_of.wrong_at.push_back(e->index);
     place_of.wrong = count;
     place_of.judged = static_cast<Index>(elements.size());
     place_of.words = place(elements, call.reading->coordinates(), count);

@@ -48,7 +48,7 @@ TEST(Picture, HasEachWrongElementAtItsPlace) {
   EXPECT_EQ(one.wrong_at, (std::vector<std::array<Index, 4>>{{1, 2, 3, 0}}));
   EXPECT_EQ(one.exact, 21);
   EXPECT_EQ(one.octaves, (std::map<int, Index>{{-2, 1}, {0, 2}}));
-  EXPECT_EQ(in_words(one), "1 of 2 along axis 0, 1 of 3 along axis 1, 1 of 4 along axis 2");
+  EXPECT_EQ(one.words, "1 of 2 along axis 0, 1 of 3 along axis 1, 1 of 4 along axis 2");
 }
 
 TEST(Picture, TakesNaNAndInfinityForWrongUnlessBothHaveIt) {
@@ -70,7 +70,7 @@ TEST(Picture, LeavesOutWhatIsUndeterminedAndWhatDoesNotFit) {
   zeros.spreads[0].reference.floats[1] = std::nan("");
   EXPECT_EQ(zeros.pictures().at(0).judged, 1);
   EXPECT_EQ(zeros.pictures().at(0).wrong, 0);
-  EXPECT_EQ(in_words(zeros.pictures().at(0)), "");
+  EXPECT_EQ(zeros.pictures().at(0).words, "");
   zeros.got[0].shape = {1, 3};
   EXPECT_TRUE(zeros.pictures().empty());
 }
@@ -89,6 +89,16 @@ TEST(Picture, MakesOneOfTheAxesBeforeTheLastThree) {
   const Picture one = zeros.pictures().at(0);
   EXPECT_EQ(one.extents, (std::array<Index, 4>{6, 1, 2, 2}));
   EXPECT_EQ(one.wrong_at, (std::vector<std::array<Index, 4>>{{5, 0, 1, 1}}));
+}
+
+// A tensor of 18,710 wrong columns has a wrong element in each cell of its picture, and its words count all of them.
+TEST(Picture, DrawsAllThatIsWrong) {
+  Zeros zeros({2, 18'710});
+  for (double& value : zeros.got[0].floats) value = 100;
+  const Picture one = zeros.pictures().at(0);
+  EXPECT_EQ(one.wrong, 2 * 18'710);
+  EXPECT_EQ(one.wrong_at.size(), 2u * 32u);
+  EXPECT_EQ(one.words, "2 of 2 along axis 0, 18710 of 18710 along axis 1");
 }
 
 TEST(Picture, ComesBackFromItsText) {
