@@ -342,8 +342,8 @@ class Mha {
   const attest_mha* raw_;
 };
 
-// One kernel under test. `describe` is the JSON of docs/plugin.md: the offers and promises of the kernel. The callable
-// of each operation that it offers must be set.
+// One kernel under test. `describe` is the JSON of docs/plugin.md: the offers and promises of the kernel. `version` is
+// shown in reports, and may be empty. The callable of each operation that it offers must be set.
 struct Subject {
   std::string name, describe;
   std::function<void(const Attention&)> attention;
@@ -355,14 +355,14 @@ struct Subject {
 };
 // `attention` may be anything that can be called with a const Attention&, a lambda with captures included.
 inline Subject subject(std::string name, std::string describe, std::function<void(const Attention&)> attention,
-                       std::string version = "0") {
+                       std::string version = {}) {
   return {std::move(name), std::move(describe), std::move(attention), std::move(version), {}, {}, {}};
 }
 // The same of another operation: subject<attest::LayerNorm>("mine", R"({"ops":["layer_norm"],"dtypes":["f32"]})",
 // [](const attest::LayerNorm& call) { ... }), and subject<attest::Mha>(...).
 template <class Call>
 Subject subject(std::string name, std::string describe, std::function<void(const Call&)> callable,
-                std::string version = "0") {
+                std::string version = {}) {
   static_assert(std::is_same_v<Call, Attention> || std::is_same_v<Call, LayerNorm> || std::is_same_v<Call, Mha>,
                 "attest tests no such operation");
   Subject made{std::move(name), std::move(describe), {}, std::move(version), {}, {}, {}};
