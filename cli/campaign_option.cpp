@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/policy_option.hpp"
+#include "cli/provenance.hpp"
 #include "cli/shard_option.hpp"
 #include "core/error.hpp"
 #include "engine/bucket.hpp"
@@ -283,13 +284,15 @@ void keep_record(const engine::Summary& summary, const SubjectInfo& info, const 
     record["coverage"] = report::coverage_json(op.coverage(*domain, options.seed, problems));
     record["coverage"]["problems"] = problems;
   }
+  record["run"] = provenance(info);
   report::write_record(options.folder, record);
 }
 
-int finish(const engine::Summary& summary, const Outputs& outputs) {
+int finish(const engine::Summary& summary, const SubjectInfo& info, const Outputs& outputs) {
   if (outputs.json) write_json(*outputs.json, report::summary_json(summary));
   if (outputs.junit || outputs.sarif) {
-    const nlohmann::json object = report::summary_json(summary);
+    nlohmann::json object = report::summary_json(summary);
+    object["run"] = provenance(info);
     if (outputs.junit) write_text(*outputs.junit, report::junit_xml(object));
     if (outputs.sarif) write_json(*outputs.sarif, report::sarif_json(object));
   }
@@ -321,7 +324,7 @@ int run_problem(const std::string& text, const engine::CampaignOptions& options,
                   : !subject.info().declared ? std::string(report::undeclared_policy)
                                              : report::policy_text(its, subject.info()))
               << report::summary_text(summary, outputs.look);
-  return finish(summary, outputs);
+  return finish(summary, subject.info(), outputs);
 }
 
 }  // namespace attest::cli

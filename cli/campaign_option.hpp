@@ -62,12 +62,12 @@ struct Outputs {
   [[nodiscard]] std::unique_ptr<engine::Observer> observer() const;
 };
 
-// Writes the record that `attest report` reads, the summary of a campaign and its coverage, into its folder, if it has
-// one.
+// Writes the record that `attest report` reads into a campaign's folder, if it has one: summary, coverage and run
+// (provenance.hpp).
 void keep_record(const engine::Summary& summary, const SubjectInfo& info, const engine::CampaignOptions& options);
 
 // Writes the reports of a campaign that ended, and says its exit status.
-int finish(const engine::Summary& summary, const Outputs& outputs);
+int finish(const engine::Summary& summary, const SubjectInfo& info, const Outputs& outputs);
 
 // --problem: engine::run_problem() of the text, and its report.
 int run_problem(const std::string& text, const engine::CampaignOptions& options, const SubjectFactory& subject,

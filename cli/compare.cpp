@@ -68,7 +68,7 @@ int compare(const Settings& settings, const std::string& a, const std::string& b
   const auto observer = outputs.observer();
   const engine::Summary summary = engine::run_campaign(*both.a, both.b.get(), options, *observer);
   keep_record(summary, both.a->info(), options);
-  return finish(summary, outputs);
+  return finish(summary, both.a->info(), outputs);
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ int run_verb(const Settings& settings, const std::string& verb, const std::strin
   const auto observer = outputs.observer();
   const engine::Summary summary = engine::run_campaign(*subject, peer.get(), options, *observer);
   keep_record(summary, subject->info(), options);
-  return finish(summary, outputs);
+  return finish(summary, subject->info(), outputs);
 }
 
 }  // namespace

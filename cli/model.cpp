@@ -16,6 +16,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/model_runtimes.hpp"
 #include "cli/outputs.hpp"
+#include "cli/provenance.hpp"
 #include "cli/subject_option.hpp"
 #include "cli/system_name.hpp"
 #include "core/error.hpp"
@@ -203,6 +204,7 @@ int run_model(const Settings& settings, const std::string& verb, const std::stri
   if (!quiet) std::cout << "\n" << report::summary_text(summary, outputs.look);
   nlohmann::ordered_json record = report::summary_json(summary);
   if (outputs.json) write_json(*outputs.json, record);
+  record["run"] = provenance();
   if (outputs.junit) write_text(*outputs.junit, report::junit_xml(nlohmann::json(record)));
   if (outputs.sarif) write_json(*outputs.sarif, report::sarif_json(nlohmann::json(record)));
   if (!options.folder.empty()) {

@@ -53,6 +53,8 @@ struct FormContract {
 struct SubjectInfo {
   std::string name;  // the name on the command line
   std::string version;
+  std::string libraries{};  // versions of what its process has loaded: "python 3.11.2, numpy 2.3.4"; empty: not known
+  std::int64_t line = 0;    // where its function begins in its file; 0: not known
   std::string doc;
   std::vector<std::string> ops{"attention"};
   std::vector<Format> dtypes{Format::f32};

@@ -14,6 +14,9 @@ namespace attest::report {
 // nlohmann's exceptions.
 nlohmann::json ci_record(const nlohmann::json& model);
 
+// The file that holds a subject, as the command line names it; empty for what attest brings along.
+std::string file_of(std::string_view subject);
+
 // Both take either record. JUnit's XML: a test case for each law; one that failed with a new finding has it as its
 // failure, one that judged nothing is skipped.
 std::string junit_xml(const nlohmann::json& summary);

@@ -21,10 +21,21 @@ json counts_of(const json& counts) {
 
 }  // namespace
 
+std::string file_of(std::string_view subject) {
+  for (const std::string_view end : {".py", ".so", ".onnx"}) {
+    const std::size_t found = subject.rfind(end);
+    if (found == std::string_view::npos) continue;
+    const std::size_t after = found + end.size();
+    if (after == subject.size() || subject[after] == ':') return std::string(subject.substr(0, after));
+  }
+  return {};
+}
+
 json ci_record(const json& model) {
   json record{{"subject", model.at("model")}, {"seed", model.at("seed")}, {"cases", model.at("cases")},
               {"policy", model.at("policy")}, {"exit", model.at("exit")}, {"seconds", model.at("seconds")}};
   record["version"] = joined(model.at("subjects"), "", 100);
+  if (model.contains("run")) record["run"] = model.at("run");
   record["findings"] = json::array();
   record["verdicts"] = json::object();
   for (const auto& [law, counts] : model.at("verdicts").items()) record["verdicts"][law] = counts_of(counts);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "core/error.hpp"
 #include "engine/predicate.hpp"
@@ -18,19 +19,8 @@ namespace {
 using nlohmann::json;
 
 std::string witness_html(const json& finding) {
-  const json& w = finding.at("witness");
-  if (!w.is_object()) return {};
-  std::string where = said(w, "tensor");
-  if (w.contains("index") && where != "T" && where != "R") {
-    json index = w.at("index");
-    if (where == "lse" && index.size() == 4) index.erase(3);
-    where += said(index);
-  }
-  std::string text = code(fmt::format("{} = {}", where, said(w, "got"))) + ", expected " + code(said(w, "expected"));
-  if (w.contains("lo")) text += ", permitted " + code(said(w, "lo") + " .. " + said(w, "hi"));
-  if (w.contains("ratio") && w.at("ratio").is_number())
-    text += escaped(fmt::format(" ({:.3g} x the permitted distance)", w.at("ratio").get<double>()));
-  return text;
+  const std::string text = witness_text(finding);
+  return text.empty() ? text : code(text);
 }
 
 std::string condition_html(const json& defect) {
@@ -99,15 +89,23 @@ std::string first_html(const json& defect) {
                      duration(defect.value("seconds_to_first", 0.0)));
 }
 
+// "wrong numbers in out where scale<=0 (law policy-bound)".
+std::string headline_html(const json& record, const json& defect) {
+  const json* finding = finding_of(record, defect.at("buckets").at(0).get<std::string>());
+  if (finding == nullptr) return escaped(said(defect.at("buckets").at(0)));
+  std::string text = happened(*finding);
+  const std::string where = defect.contains("explained") ? said(defect.at("explained"), "predicate") : "";
+  if (!where.empty() && where != to_text(engine::Predicate())) text += " where " + where;
+  return escaped(text + " (law " + said(*finding, "property") + ")") +
+         (defect.value("known", false) ? " <span class=\"soft\">(known)</span>" : "");
+}
+
 std::string defect_html(const json& record, const json& defect, std::size_t number) {
-  const bool known = defect.value("known", false);
   const std::string bucket = defect.at("buckets").at(0).get<std::string>();
-  std::string text = fmt::format("<article class=\"card defect\" id=\"defect-{}\">\n<h3>{}. {}{}</h3>\n", number,
-                                 number, escaped(bucket), known ? " <span class=\"soft\">(known)</span>" : "");
-  const Count failures = count_of(defect, "failures");
-  text += fmt::format("<p class=\"soft\">{} failing {}, {} {}{}</p>\n<dl>\n", grouped(failures),
-                      failures == 1 ? "problem" : "problems", defect.at("buckets").size(),
-                      defect.at("buckets").size() == 1 ? "bucket" : "buckets", first_html(defect));
+  std::string text = fmt::format("<article class=\"card defect\" id=\"defect-{}\">\n<h3>{}. {}</h3>\n", number, number,
+                                 headline_html(record, defect));
+  text += fmt::format("<p class=\"soft\">{}{}</p>\n<dl>\n", counted(count_of(defect, "failures"), "failing problem"),
+                      first_html(defect));
   text += row("condition", condition_html(defect));
   const json* finding = finding_of(record, bucket);
   if (finding != nullptr) text += finding_rows(*finding);
@@ -115,13 +113,14 @@ std::string defect_html(const json& record, const json& defect, std::size_t numb
   if (defect.contains("effective"))
     text += row("precision", escaped("asked for " + said(defect.at("effective"), "requested") + "; fits " +
                                      joined(defect.at("effective").at("fits"), "", 4)));
+  if (defect.at("buckets").size() == 1) text += row("bucket", key_html(bucket));
   text += "</dl>\n" + explanation_html(defect);
   if (finding != nullptr && finding->contains("neighbours") && !finding->at("neighbours").empty())
     text += "<details><summary>Neighbours that pass</summary><p>" + escaped(joined(finding->at("neighbours"), "", 60)) +
             "</p></details>\n";
   if (defect.at("buckets").size() > 1) {
-    text += "<details><summary>All its buckets</summary><ul>";
-    for (const json& other : defect.at("buckets")) text += "<li>" + code(said(other)) + "</li>";
+    text += fmt::format("<details><summary>Its {} buckets</summary><ul>", defect.at("buckets").size());
+    for (const json& other : defect.at("buckets")) text += "<li>" + key_html(said(other)) + "</li>";
     text += "</ul></details>\n";
   }
   return text + "</article>\n";
@@ -130,8 +129,12 @@ std::string defect_html(const json& record, const json& defect, std::size_t numb
 std::string defects_html(const json& record) {
   std::string text = "<section id=\"defects\"><h2>Defects</h2>\n";
   const json& defects = record.at("defects");
+  std::vector<Headline> headlines;
+  for (const json& defect : defects)
+    headlines.push_back({headline_html(record, defect), counted(count_of(defect, "failures"), "failing problem")});
+  text += contents_html(headlines);
   for (std::size_t i = 0; i < defects.size(); ++i) text += defect_html(record, defects.at(i), i + 1);
-  if (defects.empty() && record.at("findings").empty()) text += "<p>None was found.</p>\n";
+  if (defects.empty() && record.at("findings").empty()) text += held_html(record);
   if (defects.empty())
     for (const json& finding : record.at("findings"))
       text += fmt::format("<article class=\"card finding\"><h3>{}</h3>\n<dl>\n{}{}</dl></article>\n",
@@ -216,11 +219,7 @@ std::string header_html(const json& record) {
                                  record.contains("subject_b") ? " against " + escaped(said(record, "subject_b")) : "",
                                  status_html(record));
   const Count cases = count_of(record, "cases");
-  text += escaped(fmt::format(" in {}, {:.3g} s; seed {}", counted(cases, "problem"), record.value("seconds", 0.0),
-                              said(record, "seed")));
-  if (const std::string version = said(record, "version"); !version.empty()) text += escaped("; version " + version);
-  if (const std::string policy = said(record, "policy"); !policy.empty()) text += escaped("; policy " + policy);
-  if (const std::string shard = said(record, "shard"); !shard.empty()) text += escaped("; shard " + shard);
+  text += escaped(fmt::format(" in {}, {}", counted(cases, "problem"), duration(record.value("seconds", 0.0))));
   text += ".</p>\n";
   text += fmt::format("<p class=\"soft\">The bound judged {} of the problems and {} output elements.</p>\n",
                       percent(count_of(record, "judged"), cases), grouped(count_of(record, "elements")));
@@ -235,7 +234,10 @@ std::string header_html(const json& record) {
   if (const std::string silent = said(record, "silent"); !silent.empty())
     text += "<p class=\"warning\">The campaign ended early: " + escaped(silent) + "</p>\n";
   if (record.contains("unfinished")) text += "<p class=\"warning\">" + escaped(said(record, "unfinished")) + "</p>\n";
-  return text + "</header>\n";
+  const std::string further =
+      row("version", escaped(said(record, "version"))) + row("version of B", escaped(said(record, "version_b"))) +
+      row("policy", escaped(said(record, "policy"))) + row("shard", escaped(said(record, "shard")));
+  return text + run_html(record, further) + "</header>\n";
 }
 
 }  // namespace

@@ -56,13 +56,21 @@ std::string condition_html(const json& finding) {
                              grouped(count_of(when, "failing_elsewhere")), grouped(count_of(when, "elsewhere"))));
 }
 
+// "wrong numbers in logit (law spread)": the class of the failure, its output and its law; the runtime it is of.
+std::string headline_html(const json& finding) {
+  const std::string key = said(finding, "key");
+  const std::string what = happened(said(finding, "verdict"), key.substr(key.rfind('/') + 1),
+                                    finding.contains("witness") ? said(finding.at("witness"), "output") : "");
+  return escaped(fmt::format("{} (law {}) on {}", what, said(finding, "law"), said(finding, "runtime")));
+}
+
 std::string finding_html(const json& finding, std::size_t number) {
   const Count failures = count_of(finding, "failures");
   std::string text = fmt::format(
-      "<article class=\"card defect\" id=\"defect-{}\">\n<h3>{}. {}:{}</h3>\n<p class=\"soft\">{}, first in case {} "
-      "after {:.3g} s</p>\n<dl>\n",
-      number, number, escaped(said(finding, "key")), escaped(said(finding, "runtime")), counted(failures, "run"),
-      grouped(count_of(finding, "case")), finding.at("seconds_to_first").get<double>());
+      "<article class=\"card defect\" id=\"defect-{}\">\n<h3>{}. {}</h3>\n<p class=\"soft\">{}, first in case {} "
+      "after {}</p>\n<dl>\n",
+      number, number, headline_html(finding), counted(failures, "failing run"), grouped(count_of(finding, "case")),
+      duration(finding.at("seconds_to_first").get<double>()));
   text += row("condition", condition_html(finding)) + row("problem", code(said(finding, "problem")));
   if (finding.contains("after")) text += row("after", code(joined(finding.at("after"), "", 12)));
   text += row("said", escaped(said(finding, "reason")));
@@ -80,14 +88,19 @@ std::string finding_html(const json& finding, std::size_t number) {
   if (const std::string file = said(finding, "reproducer"); !file.empty()) text += row("reproducer", code(file));
   const std::string again = said(finding, "rerun");
   text += row("again", again.empty() ? "nothing shows it again: it was seen once" : command(again));
+  text += row("key", key_html(said(finding, "key")));
   return text + "</dl>\n" + pictures_html(finding) + "</article>\n";
 }
 
 std::string defects_html(const json& record) {
   std::string text = "<section id=\"defects\"><h2>Defects</h2>\n";
+  std::vector<Headline> headlines;
+  for (const json& finding : record.at("findings"))
+    headlines.push_back({headline_html(finding), counted(count_of(finding, "failures"), "failing run")});
+  text += contents_html(headlines);
   std::size_t number = 0;
   for (const json& finding : record.at("findings")) text += finding_html(finding, ++number);
-  if (number == 0) text += "<p>None was found.</p>\n";
+  if (number == 0) text += held_html(record);
   if (const Count untold = count_of(record, "untold"); untold > 0)
     text += fmt::format("<p>Not looked at: {} of further kinds.</p>\n", counted(untold, "failure"));
   return text + "</section>\n";
@@ -137,10 +150,9 @@ std::string status_html(const json& record) {
 
 std::string header_html(const json& record) {
   std::string text = fmt::format("<header><h1>{}</h1>\n<p>{}", escaped(file_name(record)), status_html(record));
-  text += escaped(fmt::format(" in {}, {}, {:.3g} s; seed {}; precision {}",
-                              counted(count_of(record, "cases"), "problem"), counted(count_of(record, "runs"), "run"),
-                              record.at("seconds").get<double>(), said(record, "seed"), said(record, "policy")));
-  text += ".</p>\n<p class=\"soft\">" + escaped(joined(record.at("subjects"), "", 20)) + "</p>\n";
+  text += escaped(fmt::format(" in {}, {}, {}", counted(count_of(record, "cases"), "problem"),
+                              counted(count_of(record, "runs"), "run"), duration(record.at("seconds").get<double>())));
+  text += ".</p>\n";
   text += fmt::format(
       "<p class=\"soft\">{} output elements were held against an ensemble of correct evaluations of the graph: a "
       "verdict is statistical, and no proof.{}</p>\n",
@@ -155,7 +167,10 @@ std::string header_html(const json& record) {
   if (record.value("interrupted", false))
     text += "<p class=\"warning\">The campaign was interrupted: this is not all.</p>\n";
   if (record.contains("unfinished")) text += "<p class=\"warning\">" + escaped(said(record, "unfinished")) + "</p>\n";
-  return text + "</header>\n";
+  const std::string further = row("runtimes", escaped(joined(record.at("subjects"), "", 20))) +
+                              row("model", code(said(record, "model"))) +
+                              row("precision", escaped(said(record, "policy")));
+  return text + run_html(record, further) + "</header>\n";
 }
 
 }  // namespace

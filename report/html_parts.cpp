@@ -3,12 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "core/json_text.hpp"
+#include "models/laws.hpp"
+#include "ops/op.hpp"
 #include "report/html.hpp"
 #include "report/html_style.hpp"
 #include "report/markup.hpp"
@@ -68,6 +74,7 @@ Count count_of(const json& object, std::string_view key) {
 
 std::string code(std::string_view text) { return "<code>" + escaped(text) + "</code>"; }
 std::string command(std::string_view text) { return "<code class=\"command\">" + escaped(text) + "</code>"; }
+std::string key_html(std::string_view key) { return "<span class=\"key\">" + code(key) + "</span>"; }
 std::string row(std::string_view label, const std::string& html) {
   return html.empty() ? std::string() : fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(label), html);
 }
@@ -109,16 +116,19 @@ std::string place_html(const json& place, std::string_view panel, std::string_vi
   return text;
 }
 
-std::string laws_html(const json& record) {
-  struct Law {
-    std::string name, reason;
-    Count held = 0, failed = 0, skipped = 0, vacuous = 0;
-    std::string largest{};  // for models
-  };
-  std::vector<Law> laws;
-  const bool of_model = is_of_model(record);
+namespace {
+
+struct LawCounts {
+  std::string name, reason;  // reason: why it mostly judged nothing
+  Count held = 0, failed = 0, skipped = 0, vacuous = 0;
+  json largest{};  // of models: the largest deviation of what held
+};
+
+// Laws in the order of the record, those that failed most first.
+std::vector<LawCounts> laws_of(const json& record) {
+  std::vector<LawCounts> laws;
   for (const auto& [name, counts] : record.at("verdicts").items()) {
-    Law law{name, {}};
+    LawCounts law{name, {}};
     Count most = 0;
     for (const char* kind : {"pass", "warn"}) law.held += count_of(counts, kind);
     for (const std::string_view kind : failure_kinds) law.failed += count_of(counts, kind);
@@ -130,26 +140,171 @@ std::string laws_html(const json& record) {
           law.reason = reason;
         }
       }
-    if (of_model && counts.at("largest_z").is_number())
-      law.largest = fmt::format("<td>{:.2g}</td>", counts.at("largest_z").get<double>());
-    else if (of_model)
-      law.largest = "<td></td>";
+    if (is_of_model(record)) law.largest = counts.at("largest_z");
     laws.push_back(std::move(law));
   }
-  std::ranges::stable_sort(laws, std::ranges::greater(), &Law::failed);
-  std::string text = "<section id=\"laws\"><h2>Law by law</h2>\n";
+  std::ranges::stable_sort(laws, std::ranges::greater(), &LawCounts::failed);
+  return laws;
+}
+
+// Lengths of one value of a field as coverage counts them: "7" and "5..8"; nothing for a name.
+std::optional<std::pair<long long, long long>> lengths_of(const std::string& value) {
+  long long low = 0, high = 0;
+  const char *begin = value.data(), *end = begin + value.size();
+  auto read = std::from_chars(begin, end, low);
+  if (read.ec != std::errc() || read.ptr == begin) return std::nullopt;
+  if (read.ptr == end) return std::pair{low, low};
+  if (!std::string_view(read.ptr, end).starts_with("..")) return std::nullopt;
+  read = std::from_chars(read.ptr + 2, end, high);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return std::pair{low, high};
+}
+
+}  // namespace
+
+std::string law_sentence(const std::string& law, bool of_model) {
+  for (const models::Law& one : models::all_laws())
+    if (of_model && one.name == law) return std::string(one.says);
+  const ops::Law* known = ops::find_law(law);
+  return known != nullptr ? std::string(known->doc) : law;
+}
+
+std::string sizes_drawn(const json& record) {
+  std::string text;
+  if (!record.contains("coverage")) return text;
+  for (const json& field : record.at("coverage").at("fields")) {  // dimensions come before all else
+    std::optional<std::pair<long long, long long>> all;
+    for (const json& value : field.at("values")) {
+      const auto lengths = lengths_of(said(value, "value"));
+      if (!lengths) return text;
+      if (count_of(value, "count") == 0) continue;
+      all = {std::min(all ? all->first : lengths->first, lengths->first),
+             std::max(all ? all->second : lengths->second, lengths->second)};
+    }
+    if (!all || all->first < 0) continue;
+    text +=
+        fmt::format("{}{} {}{}", text.empty() ? "" : ", ", said(field, "name"), grouped(static_cast<Count>(all->first)),
+                    all->first == all->second ? "" : " to " + grouped(static_cast<Count>(all->second)));
+  }
+  return text;
+}
+
+std::string happened(std::string_view verdict, std::string_view kind, std::string_view tensor) {
+  if (verdict == "crash") return "a crash";
+  if (verdict == "timeout") return "no answer in time";
+  if (verdict == "error") return "an error in place of an answer";
+  if (verdict == "poisoned") return "a call that spoils the calls after it";
+  if (verdict == "flaky") return "a failure that was seen once";
+  if (kind == "memory") return "wrong accesses of memory";
+  const std::string_view what = kind == "nan"        ? "NaN"
+                                : kind == "infinity" ? "infinity"
+                                : kind == "shape"    ? "a wrong shape"
+                                                     : "wrong numbers";
+  return tensor.empty() || tensor == "T" || tensor == "R" ? std::string(what) : fmt::format("{} in {}", what, tensor);
+}
+
+std::string happened(const json& finding) {
+  const json& witness = finding.at("witness");
+  const std::string verdict = said(finding, "verdict"), reason = said(finding, "reason");
+  if (!witness.is_object()) return happened(verdict, "", "") + (reason.empty() ? "" : ": " + reason);
+  return happened(verdict, said(witness, "wrong"), said(witness, "tensor"));
+}
+
+std::string witness_text(const json& finding) {
+  if (!finding.contains("witness") || !finding.at("witness").is_object()) return {};
+  const json& w = finding.at("witness");
+  std::string where = said(w, "tensor");
+  if (w.contains("index") && where != "T" && where != "R") {
+    json index = w.at("index");
+    if (where == "lse" && index.size() == 4) index.erase(3);
+    where += said(index);
+  }
+  std::string text = fmt::format("{} = {}, expected {}", where, said(w, "got"), said(w, "expected"));
+  if (w.contains("lo")) text += fmt::format(", permitted {} .. {}", said(w, "lo"), said(w, "hi"));
+  if (w.contains("ratio") && w.at("ratio").is_number())
+    text += fmt::format(" ({:.3g} x the permitted distance)", w.at("ratio").get<double>());
+  return text;
+}
+
+std::string finding_line(const json& finding) {
+  const json& witness = finding.at("witness");
+  if (witness.is_object() && witness.contains("tensor")) return happened(finding) + ": " + witness_text(finding);
+  const std::string reason = said(finding, "reason");
+  return reason.empty() ? said(finding, "bucket") : reason;
+}
+
+std::string contents_html(const std::vector<Headline>& defects) {
+  if (defects.size() < 2) return {};
+  std::string text = "<ol class=\"contents\">\n";
+  for (std::size_t i = 0; i < defects.size(); ++i)
+    text += fmt::format("<li><a href=\"#defect-{}\">{}</a> <span class=\"soft\">{}</span></li>\n", i + 1,
+                        defects[i].html, escaped(defects[i].count));
+  return text + "</ol>\n";
+}
+
+std::string held_html(const json& record) {
+  constexpr std::size_t most_named = 5;
+  std::vector<LawCounts> laws = laws_of(record), silent;
+  std::erase_if(laws, [&](const LawCounts& law) {
+    if (law.held + law.failed > 0) return false;
+    silent.push_back(law);
+    return true;
+  });
+  std::ranges::stable_sort(laws, {}, &LawCounts::held);
+  std::string text = "<p>None was found.</p>\n<dl>\n";
+  text +=
+      row("drawn", escaped(counted(count_of(record, "cases"), "problem")) + ", <a href=\"#drawn\">of these kinds</a>");
+  text += row("sizes", escaped(sizes_drawn(record)));
+  text += row("judged", escaped(fmt::format("{} by {}", counted(count_of(record, "elements"), "output element"),
+                                            counted(laws.size(), "law"))));
+  std::string least;
+  for (std::size_t i = 0; i < std::min(most_named, laws.size()); ++i)
+    least += fmt::format("<li>{}: {}</li>", code(laws[i].name), escaped(counted(laws[i].held, "time")));
+  if (!least.empty()) text += row("judged least", "<ul>" + least + "</ul>");
+  std::string nothing;
+  for (const LawCounts& law : silent)
+    nothing += fmt::format("<li>{}{}</li>", code(law.name), law.reason.empty() ? "" : ": " + escaped(law.reason));
+  if (!nothing.empty()) text += row("judged nothing", "<ul>" + nothing + "</ul>");
+  return text + row("not judged", "<a href=\"#given-up\">what was given up</a>") + "</dl>\n";
+}
+
+std::string run_html(const json& record, const std::string& further) {
+  const json run = record.value("run", json::object());
+  std::string who = said(run, "user"), when = said(run, "ended");
+  if (const std::string host = said(run, "host"); !host.empty()) who += " on " + host;
+  if (when.size() == std::string_view("2026-11-29T07:42:10Z").size())
+    when = when.substr(0, 10) + " " + when.substr(11, 8) + " UTC";
+  std::string machine = said(run, "system");
+  if (const std::string processor = said(run, "processor"); !processor.empty()) machine += "; " + processor;
+  std::string text = row("ended", escaped(when)) + row("by", escaped(who));
+  if (run.contains("command")) text += row("command", command(said(run, "command")));
+  text += further + row("libraries", escaped(said(run, "libraries"))) + row("attest", escaped(said(run, "attest"))) +
+          row("machine", escaped(machine)) + row("seed", escaped(said(record, "seed")));
+  return "<details class=\"run\" open><summary>This run</summary>\n<dl>\n" + text + "</dl></details>\n";
+}
+
+std::string laws_html(const json& record) {
+  const bool of_model = is_of_model(record);
   std::string table = fmt::format(
       "<table><thead><tr><th scope=\"col\">law</th><th scope=\"col\">held</th><th scope=\"col\">failed</th><th "
-      "scope=\"col\">skipped</th><th scope=\"col\">vacuous</th>{}<th scope=\"col\" class=\"words\">not judged mostly "
-      "because</th></tr></thead><tbody>\n",
+      "scope=\"col\">skipped</th><th scope=\"col\">vacuous</th>{}<th scope=\"col\" class=\"words\">what it "
+      "says</th></tr></thead><tbody>\n",
       of_model ? "<th scope=\"col\">largest deviation of what held</th>" : "");
-  for (const Law& law : laws)
+  for (const LawCounts& law : laws_of(record)) {
+    const std::string largest = !of_model                 ? ""
+                                : law.largest.is_number() ? fmt::format("<td>{:.2g}</td>", law.largest.get<double>())
+                                                          : "<td></td>";
+    const std::string reason =
+        law.reason.empty() ? "" : "<br><span class=\"soft\">not judged: " + escaped(law.reason) + "</span>";
     table += fmt::format(
-        "<tr><th scope=\"row\">{}</th><td>{}</td><td{}>{}</td><td>{}</td><td>{}</td>{}<td class=\"words "
-        "soft\">{}</td></tr>\n",
+        "<tr><th scope=\"row\">{}</th><td>{}</td><td{}>{}</td><td>{}</td><td>{}</td>{}<td "
+        "class=\"words\">{}{}</td></tr>\n",
         escaped(law.name), grouped(law.held), law.failed > 0 ? " class=\"bad\"" : "", grouped(law.failed),
-        grouped(law.skipped), grouped(law.vacuous), law.largest, escaped(law.reason));
-  return text + scrolled("laws", table + "</tbody></table>") + "</section>\n";
+        grouped(law.skipped), grouped(law.vacuous), largest, escaped(law_sentence(law.name, of_model)), reason);
+  }
+  return "<section id=\"laws\"><h2>Law by law</h2>\n<p class=\"soft\">A law is skipped where it does not apply, and "
+         "vacuous where nothing could be decided.</p>\n" +
+         scrolled("laws", table + "</tbody></table>") + "</section>\n";
 }
 
 std::string drawn_html(const json& record) {
@@ -159,6 +314,7 @@ std::string drawn_html(const json& record) {
   const Count problems = count_of(coverage, "problems");
   text += fmt::format("<p>Of {}{}.", counted(problems, "problem"),
                       is_of_model(record) ? "" : ", before any was drawn again in place of what is understood");
+  if (const std::string sizes = sizes_drawn(record); !sizes.empty()) text += escaped(" Sizes: " + sizes + ".");
   if (!coverage.at("tables").empty())
     text += fmt::format(
         " A cell is the share of problems in both regions, its colour stronger where there are more; {} a pair that "

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -21,6 +22,8 @@ std::string joined(const nlohmann::json& list, std::string_view key, std::size_t
 // HTML, of text that is escaped here.
 std::string code(std::string_view text);
 std::string command(std::string_view text);
+// The key of a bucket, in small: people read the headline.
+std::string key_html(std::string_view key);
 // A term and what is said of it, which is HTML; nothing where that is empty.
 std::string row(std::string_view label, const std::string& html);
 // A table may be wider than a phone: it scrolls by itself, by keyboard too.
@@ -30,6 +33,29 @@ std::string reasons_html(const nlohmann::json& reasons);
 // One tensor of a failure: which elements are wrong, and how far all of them are off. `panel`: the part of a tensor of
 // four axes that each picture shows; `beside`: the measure of errors.
 std::string place_html(const nlohmann::json& place, std::string_view panel, std::string_view beside);
+// The sentence of a law, from the one table of its operation's laws or of models'; its name where it is in none.
+std::string law_sentence(const std::string& law, bool of_model);
+// "b 1 to 64, lq 0 to 4,096": the sizes that were drawn; empty where they are not on record.
+std::string sizes_drawn(const nlohmann::json& record);
+// The words for a failure: "wrong numbers in out", "a crash". `kind`: the class of a wrong value, "finite", "nan",
+// "infinity", "memory" or "shape"; `tensor`: where it lies, or empty.
+std::string happened(std::string_view verdict, std::string_view kind, std::string_view tensor);
+// The same of a kernel's finding, with its reason where there are no numbers: "a crash: the worker was killed by SIGFPE".
+std::string happened(const nlohmann::json& finding);
+// "out[0,0,0,1] = 2, expected 1, permitted 0.9 .. 1.1 (9 x the permitted distance)" of a finding or a warning; else empty.
+std::string witness_text(const nlohmann::json& finding);
+// A finding of either record in one line: what happened and its witness, else its reason, else its bucket.
+std::string finding_line(const nlohmann::json& finding);
+// The contents of a page: a link to each of its defects, by headlines, which are HTML, and numbers of failures. Empty
+// for fewer than two.
+struct Headline {
+  std::string html, count;
+};
+std::string contents_html(const std::vector<Headline>& defects);
+// The section of a campaign in which nothing failed: what was judged, and what was not.
+std::string held_html(const nlohmann::json& record);
+// Facts about the run: who, when, on which machine, by which command and versions (cli/provenance.hpp). `further`: rows.
+std::string run_html(const nlohmann::json& record, const std::string& further);
 // Sections: counts law by law; regions and fields of the problems drawn.
 std::string laws_html(const nlohmann::json& record);
 std::string drawn_html(const nlohmann::json& record);

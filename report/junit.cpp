@@ -29,20 +29,26 @@ std::string element(std::string_view tag, std::string_view type, std::string_vie
 }
 
 std::string suite(std::string_view name, const std::vector<std::pair<std::string, std::string>>& properties,
-                  double seconds, const std::vector<Case>& cases) {
+                  double seconds, const std::vector<Case>& cases, const json& run = json::object()) {
   const auto count = [&](Case::Kind kind) { return std::ranges::count(cases, kind, &Case::kind); };
   const std::string numbers =
       fmt::format(R"(tests="{}" failures="{}" errors="{}" skipped="{}" time="{:.3f}")", cases.size(),
                   count(Case::Kind::failed), count(Case::Kind::error), count(Case::Kind::skipped), seconds);
+  std::string about;  // the run, by the attributes that JUnit has for it
+  if (run.contains("ended")) about += fmt::format(R"( timestamp="{}")", escaped(said(run, "ended")));
+  if (run.contains("host")) about += fmt::format(R"( hostname="{}")", escaped(said(run, "host")));
   std::string text =
-      fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {}>\n<testsuite name=\"{}\" {}>\n", numbers,
-                  escaped(name), numbers);
+      fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {}>\n<testsuite name=\"{}\" {}{}>\n",
+                  numbers, escaped(name), numbers, about);
   if (!properties.empty()) text += "<properties>\n";
   for (const auto& [key, value] : properties)
     text += fmt::format("<property name=\"{}\" value=\"{}\"/>\n", escaped(key), escaped(value));
   if (!properties.empty()) text += "</properties>\n";
+  std::string place;  // of the subject
+  if (run.contains("file")) place += fmt::format(R"( file="{}")", escaped(said(run, "file")));
+  if (run.contains("line")) place += fmt::format(R"( line="{}")", escaped(said(run, "line")));
   for (const Case& one : cases) {
-    text += fmt::format("<testcase classname=\"{}\" name=\"{}\"", escaped(one.class_name), escaped(one.name));
+    text += fmt::format("<testcase classname=\"{}\" name=\"{}\"{}", escaped(one.class_name), escaped(one.name), place);
     text += one.body.empty() ? "/>\n" : fmt::format(">{}</testcase>\n", one.body);
   }
   return text + "</testsuite>\n</testsuites>\n";
@@ -132,8 +138,7 @@ std::string junit_xml(const json& given) {
       Case& one = cases[at->second];
       if (told_by_findings.insert(law).second) one.body.clear();
       one.kind = Case::Kind::failed;
-      one.body += element("failure", finding.at("verdict").get<std::string>(), finding.at("bucket").get<std::string>(),
-                          told(finding));
+      one.body += element("failure", finding.at("verdict").get<std::string>(), finding_line(finding), told(finding));
     }
     if (const int exit = summary.at("exit").get<int>();
         exit == static_cast<int>(Exit::incomplete) || exit == static_cast<int>(Exit::internal))
@@ -145,14 +150,20 @@ std::string junit_xml(const json& given) {
       const json value = summary.value(key, json());
       return value.is_null() ? std::string() : value.is_string() ? value.get<std::string>() : json_text(value);
     };
+    json run = summary.value("run", json::object());
+    if (const std::string file = file_of(subject); !file.empty()) run["file"] = file;
     return suite("attest " + subject,
                  {{"verb", text("verb")},
                   {"seed", text("seed")},
                   {"cases", text("cases")},
                   {"policy", text("policy")},
                   {"shard", text("shard")},
-                  {"version", text("version")}},
-                 summary.at("seconds").get<double>(), cases);
+                  {"version", text("version")},
+                  {"libraries", said(run, "libraries")},
+                  {"attest", said(run, "attest")},
+                  {"command", said(run, "command")},
+                  {"machine", said(run, "system") + "; " + said(run, "processor")}},
+                 summary.at("seconds").get<double>(), cases, run);
   } catch (const json::exception& error) {
     throw usage_error(fmt::format("this is no report of attest: {}", error.what()));
   }

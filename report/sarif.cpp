@@ -4,11 +4,10 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "core/error.hpp"
 #include "engine/failure.hpp"
-#include "models/laws.hpp"
-#include "ops/op.hpp"
 #include "report/ci.hpp"
 #include "report/html_parts.hpp"
 
@@ -28,38 +27,25 @@ std::string uri_of(std::string_view path) {
   return uri;
 }
 
-ordered_json at(const std::string& file) {
+ordered_json at(const std::string& file, std::int64_t line = 1) {
   return ordered_json::array(
-      {{{"physicalLocation", {{"artifactLocation", {{"uri", uri_of(file)}}}, {"region", {{"startLine", 1}}}}}}});
+      {{{"physicalLocation", {{"artifactLocation", {{"uri", uri_of(file)}}}, {"region", {{"startLine", line}}}}}}});
 }
 
-// The file that holds a subject, as the command line names it; empty for what attest brings along.
-std::string file_of(std::string_view subject) {
-  for (const std::string_view end : {".py", ".so", ".onnx"}) {
-    const std::size_t found = subject.rfind(end);
-    if (found == std::string_view::npos) continue;
-    const std::size_t after = found + end.size();
-    if (after == subject.size() || subject[after] == ':') return std::string(subject.substr(0, after));
-  }
-  return {};
-}
-
-std::string doc_of(const std::string& law, bool of_model) {
-  for (const models::Law& one : models::all_laws())
-    if (of_model && one.name == law) return std::string(one.says);
-  const ops::Law* known = ops::find_law(law);
-  return known != nullptr ? std::string(known->doc) : law;
-}
-
-ordered_json log(const std::set<std::string>& laws, ordered_json results, int status, bool of_model = false) {
+ordered_json log(const std::set<std::string>& laws, ordered_json results, int status, bool of_model = false,
+                 const json& about = json::object()) {
   ordered_json rules = ordered_json::array();
   for (const std::string& law : laws)
-    rules.push_back({{"id", law}, {"shortDescription", {{"text", doc_of(law, of_model)}}}});
+    rules.push_back({{"id", law}, {"shortDescription", {{"text", law_sentence(law, of_model)}}}});
   ordered_json run;
   run["tool"]["driver"] = {
       {"name", "attest"}, {"semanticVersion", engine::attest_version()}, {"rules", std::move(rules)}};
-  run["invocations"] =
-      ordered_json::array({{{"executionSuccessful", status == 0 || status == 1}, {"exitCode", status}}});
+  ordered_json invocation{{"executionSuccessful", status == 0 || status == 1}, {"exitCode", status}};
+  for (const auto& [key, told] :
+       {std::pair{"commandLine", "command"}, {"endTimeUtc", "ended"}, {"machine", "host"}, {"account", "user"}})
+    if (about.contains(told)) invocation[key] = said(about, told);
+  if (about.contains("versions")) invocation["properties"] = about.at("versions");
+  run["invocations"] = ordered_json::array({std::move(invocation)});
   run["results"] = std::move(results);
   ordered_json object;
   object["$schema"] = "https://json.schemastore.org/sarif-2.1.0.json";
@@ -70,9 +56,8 @@ ordered_json log(const std::set<std::string>& laws, ordered_json results, int st
 
 std::string message_of(const json& finding, const std::string& subject) {
   std::string text =
-      fmt::format("{} ({}) on {}: {}", finding.at("property").get<std::string>(),
+      fmt::format("{}. Law {} ({}) on {}, problem {}", finding_line(finding), finding.at("property").get<std::string>(),
                   finding.at("verdict").get<std::string>(), subject, finding.at("problem").get<std::string>());
-  if (finding.contains("reason")) text += ". " + finding.at("reason").get<std::string>();
   if (finding.contains("basis")) text += ". Shown by: " + finding.at("basis").get<std::string>();
   return text + ". Again: " + finding.at("rerun").get<std::string>();
 }
@@ -83,6 +68,14 @@ ordered_json sarif_json(const json& given) {
   try {
     const json summary = is_of_model(given) ? ci_record(given) : given;
     const auto subject = summary.at("subject").get<std::string>();
+    json about = summary.value("run", json::object());
+    for (const auto& [key, told] : {std::pair{"subject", said(summary, "version")},
+                                    {"libraries", said(about, "libraries")},
+                                    {"system", said(about, "system")},
+                                    {"processor", said(about, "processor")}})
+      if (!told.empty()) about["versions"][key] = told;
+    const json begins = about.value("line", json());
+    const std::int64_t line = begins.is_number_integer() && begins > 0 ? begins.get<std::int64_t>() : 1;
     std::set<std::string> laws;
     ordered_json results = ordered_json::array();
     for (const json& finding : summary.at("findings")) {
@@ -95,14 +88,14 @@ ordered_json sarif_json(const json& given) {
                           {"occurrenceCount", std::max<std::uint64_t>(1, finding.at("failures").get<std::uint64_t>())}};
       const auto reproducer = finding.at("reproducer").get<std::string>();
       if (const std::string file = file_of(subject); !file.empty())
-        result["locations"] = at(file);
+        result["locations"] = at(file, line);
       else if (!reproducer.empty())
         result["locations"] = at(reproducer);
       if (!reproducer.empty()) result["relatedLocations"] = at(reproducer);
       if (finding.at("known").get<bool>()) result["baselineState"] = "unchanged";
       results.push_back(std::move(result));
     }
-    return log(laws, std::move(results), summary.at("exit").get<int>(), is_of_model(given));
+    return log(laws, std::move(results), summary.at("exit").get<int>(), is_of_model(given), about);
   } catch (const json::exception& error) {
     throw usage_error(fmt::format("this is no report of attest: {}", error.what()));
   }

@@ -245,6 +245,8 @@ SubjectInfo subject_info(const Offer& offer, const std::string& display_name) {
   }
   info.name = display_name;
   info.version = one_line(offer.version);
+  info.libraries = offer.libraries;
+  info.line = offer.line;
   if (std::ranges::find_first_of(info.ops, describing::tested_ops()) == info.ops.end())
     throw usage_error(fmt::format("{} offers {} alone, which this version does not test: it tests {}", display_name,
                                   one_line(fmt::format("{}", fmt::join(info.ops, ", "))),

@@ -25,6 +25,9 @@ std::string text_of(const json& message, const char* key, std::size_t most = 400
 
 Offer read_offer(const json& subject) {
   Offer offer{text_of(subject, "name"), text_of(subject, "version"), {}, text_of(subject, "error")};
+  offer.libraries = text_of(subject, "libraries");
+  if (const json line = field_of(subject, "line"); line.is_number_unsigned() && line < 1'000'000'000)
+    offer.line = line.get<std::int64_t>();
   if (const auto describe = subject.find("describe"); describe != subject.end()) offer.describe = describe->dump();
   return offer;
 }

@@ -323,7 +323,7 @@ class Model(Cli):
         self.assertIn('failures="0" errors="0"', (self.cwd / "held.xml").read_text())
         if report_test.CHROMIUM is None:
             self.skipTest("the page as a browser shows it: no Chromium here")
-        report_test.must_fit(self, text)
+        report_test.must_fit(self, text, "model-of-onnxruntime")
 
     def test_a_failure_that_is_stored_nowhere_is_run_again_by_its_line(self):
         summary, _ = self.summary("check", "cross-encoder.onnx", "--on", "leaky.py", "--constrain", "size.batch=2 size.length=2", status=1)

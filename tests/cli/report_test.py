@@ -17,6 +17,15 @@ from pathlib import Path
 
 ATTEST = None
 HOSTILE = "</title></style><script>alert(1)</script><img src=x onerror='alert(1)'>\u202egnp.&amp;\"'\x00\x07\ufffe]]>"
+SCRIPT = """import attest
+import numpy as np
+
+@attest.subject(dtypes=['float32'], contract={'policy': 'f32'})
+def shifted(q, k, v, *, scale):
+    s = (q @ k.swapaxes(-1, -2)) * np.float32(scale)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p @ v / p.sum(-1, keepdims=True) + np.float32(1)
+"""
 VOID = {"meta", "img", "br", "link", "input"}
 
 
@@ -107,7 +116,7 @@ class Report(unittest.TestCase):
     def test_it_says_what_the_campaign_found(self):
         record = json.loads((self.wrong / "summary.json").read_text())
         told = json.loads((self.folder / "wrong.json").read_text())
-        self.assertEqual({k: v for k, v in record.items() if k != "coverage"}, told)
+        self.assertEqual({k: v for k, v in record.items() if k not in ("coverage", "run")}, told)
         page = self.page(self.wrong)
         self.assertEqual(page.of("class").count("card defect"), len(record["defects"]))
         for defect in record["defects"]:
@@ -119,6 +128,62 @@ class Report(unittest.TestCase):
             self.assertEqual(page.cells[at + 1].replace(",", ""), str(counts["pass"] + counts["warn"]))
             self.assertEqual(page.cells[at + 2].replace(",", ""), str(sum(counts[k] for k in ("fail", "error", "crash", "timeout", "poisoned", "flaky"))))
         self.assertIn("What was given up", page.text)
+
+    def test_it_says_who_when_where_and_by_what(self):
+        run = json.loads((self.wrong / "summary.json").read_text())["run"]
+        self.assertRegex(run["ended"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertEqual(run["attest"], attest("--version").stdout.split()[-1])
+        self.assertTrue(run["command"].startswith("attest fuzz fault:causal-corner --seed 1"))
+        text = self.page(self.wrong).text
+        for key in ("user", "host", "system", "processor", "command", "attest"):
+            self.assertIn(run[key], text)
+        self.assertIn(run["ended"][:10] + " " + run["ended"][11:19] + " UTC", text)
+        folder = self.copy("earlier")  # a record of an earlier version has none of it
+        record = json.loads((folder / "summary.json").read_text())
+        del record["run"]
+        (folder / "summary.json").write_text(json.dumps(record))
+        self.assertNotIn(run["command"], self.page(folder).text)
+
+    def test_headlines_are_words_and_laws_sentences(self):
+        text = (self.wrong / "report.html").read_text() if (self.wrong / "report.html").exists() else attest("report", self.wrong, "-o", "-").stdout
+        headline = re.search(r"<h3>1\. (.*?)</h3>", text)[1]
+        self.assertRegex(headline, r"^wrong numbers in out where .* \(law [a-z-]+\)$")
+        laws = json.loads(attest("list", "properties", "--json", "-").stdout)
+        sentences = [law["doc"] for law in laws if law["name"] in json.loads((self.wrong / "summary.json").read_text())["verdicts"]]
+        page = self.page(self.wrong)
+        for sentence in sentences:
+            self.assertIn(sentence, page.text)
+
+    def test_contents_of_several_defects(self):
+        folder = self.copy("several")
+        record = json.loads((folder / "summary.json").read_text())
+        self.assertNotIn("contents", self.page(folder).of("class"))  # one defect stands right below
+        record["defects"] *= 3
+        (folder / "summary.json").write_text(json.dumps(record))
+        page = self.page(folder)
+        self.assertEqual([link for link in page.of("href") if link.startswith("#defect-")][:3], ["#defect-1", "#defect-2", "#defect-3"])
+        self.assertTrue({"defect-1", "defect-2", "defect-3"} <= set(page.of("id")))
+
+    def test_the_line_of_a_function_and_the_versions_are_told(self):
+        script = self.folder / "wrong_kernel.py"
+        script.write_text(SCRIPT)
+        junit, sarif = self.folder / "own.xml", self.folder / "own.sarif"
+        attest("check", f"{script}:shifted", "--cases", 20, "--property", "policy-bound", "--python", sys.executable, "--junit", junit, "--sarif", sarif, status=1)
+        line = 1 + SCRIPT.splitlines().index("@attest.subject(dtypes=['float32'], contract={'policy': 'f32'})")
+        run, = json.loads(sarif.read_text())["runs"]
+        where = run["results"][0]["locations"][0]["physicalLocation"]
+        self.assertEqual((where["artifactLocation"]["uri"], where["region"]["startLine"]), (f"file://{script}", line))
+        self.assertIn("attest check", run["invocations"][0]["commandLine"])
+        self.assertIn("numpy ", run["invocations"][0]["properties"]["libraries"])
+        self.assertRegex(run["results"][0]["message"]["text"], r"^wrong numbers in out: out\[.*\] = .*, expected .*, permitted ")
+        suite = ElementTree.parse(junit).getroot().find("testsuite")
+        self.assertRegex(suite.get("timestamp"), "^20")
+        self.assertTrue(suite.get("hostname"))
+        told = {one.get("name"): one.get("value") for one in suite.iter("property")}
+        self.assertIn("numpy ", told["libraries"])
+        failed = next(case for case in suite.iter("testcase") if case.find("failure") is not None)
+        self.assertEqual((failed.get("file"), failed.get("line")), (str(script), str(line)))
+        self.assertRegex(failed.find("failure").get("message"), r"^wrong numbers in out: out\[")
 
     def test_a_defect_of_which_nothing_was_learned_has_no_condition(self):
         folder = self.copy("unlearned")
@@ -157,6 +222,9 @@ class Report(unittest.TestCase):
         page = self.page(self.right)
         self.assertIn("every property held", page.text)
         self.assertIn("None was found.", page.text)
+        self.assertIn("judged least", page.text)
+        self.assertRegex(page.text, r"sizesb \d+ to [\d,]+, hq ")
+        self.assertNotIn("judged least", self.page(self.wrong).text)
 
     def test_a_killed_campaign_tells_what_it_has(self):
         folder = self.copy("killed")
@@ -289,31 +357,37 @@ class Report(unittest.TestCase):
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PROBE = """<script>document.title = JSON.stringify({wide: document.documentElement.scrollWidth, page: innerWidth,
   ink: getComputedStyle(document.body).color, paper: getComputedStyle(document.body).backgroundColor,
+  cut: [...document.querySelectorAll('svg')].filter(e => e.getBoundingClientRect().width > innerWidth).length,
   hidden: [...document.querySelectorAll('section, article, svg, h1')].filter(e => !e.getBoundingClientRect().width).length,
-  focus: [...document.querySelectorAll('a, summary, [tabindex]')].filter(e => e.tagName == 'SUMMARY' || !e.closest('details:not([open])')).filter(e => { e.focus(); return document.activeElement !== e; }).length})</script>"""
+  focus: [...document.querySelectorAll('a, summary, [tabindex]')].filter(e => e.tagName == 'SUMMARY' || !e.closest('details:not([open])')).filter(e => { e.focus({preventScroll: true}); const away = document.activeElement !== e; e.blur(); return away; }).length})</script>"""
 
 
-def look(page, width, dark):
-    """A page as Chromium shows it, `width` pixels wide."""
+def look(page, width, dark, picture):
+    """A page as Chromium shows it, `width` pixels wide: facts about it, and a picture of it as a file."""
     with tempfile.TemporaryDirectory() as folder:
         # The page forbids scripts; what measures it is put in without that line.
         text = re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", PROBE + "</body>")
-        frame = f'<!DOCTYPE html><body style="margin:0"><iframe src="page.html" style="width:{width}px;height:900px;border:0"></iframe>'
+        frame = f'<!DOCTYPE html><body style="margin:0"><iframe src="page.html" style="width:{width}px;height:2400px;border:0"></iframe>'
         Path(folder, "page.html").write_text(text)
         Path(folder, "frame.html").write_text(frame + """<script>onload = () => document.title = document.querySelector('iframe').contentDocument.title</script>""")
         done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", f"--user-data-dir={folder}/profile",
-                               f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=5000", "--window-size=1400,1000",
-                               "--dump-dom", f"file://{folder}/frame.html"], capture_output=True, text=True, timeout=600)
+                               f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=5000", f"--window-size={max(width, 500)},2400",
+                               f"--screenshot={picture}", "--dump-dom", f"file://{folder}/frame.html"], capture_output=True, text=True, timeout=600)
         return json.loads(re.search(r"<title>(.*?)</title>", done.stdout)[1].replace("&quot;", '"'))
 
 
-def must_fit(test, page):
-    """Checks a page at a desktop's and a phone's width, light and dark: nothing lies beside the page, all of it is seen."""
-    seen = {(width, dark): look(page, width, dark) for width in (1280, 390) for dark in (False, True)}
-    for (width, dark), what in seen.items():
+def must_fit(test, page, name):
+    """Checks a page at a desktop's and a phone's width, light and dark: nothing lies beside the page, all of it is seen. Leaves pictures of it in
+    report-pictures/ of the folder in which the tests run."""
+    pictures = Path("report-pictures").absolute()
+    pictures.mkdir(exist_ok=True)
+    for width, dark in ((1280, False), (1280, True), (400, False), (400, True)):
+        picture = pictures / f"{name}-{width}-{'dark' if dark else 'light'}.png"
+        what = look(page, width, dark, picture)
         test.assertEqual(what["page"], width)
-        test.assertLessEqual(what["wide"], width, f"at {width}: {what}")
-        test.assertEqual((what["hidden"], what["focus"]), (0, 0), what)
+        test.assertLessEqual(what["wide"], width, f"{name} at {width}: {what}")
+        test.assertEqual((what["hidden"], what["focus"], what["cut"]), (0, 0, 0), (name, what))
+        test.assertEqual(picture.read_bytes()[:4], b"\x89PNG")
 
         def light(colour):
             return sum(map(int, re.findall(r"\d+", colour)[:3]))
@@ -323,11 +397,31 @@ def must_fit(test, page):
 class Browser(unittest.TestCase):
     """Pages in Chromium."""
 
-    def test_it_fits_and_follows_the_readers_colours(self):
+    def page(self, *words, status):
         with tempfile.TemporaryDirectory() as folder:
-            attest("fuzz", "fault:causal-corner", "--seed", 1, "--cases", 300, "-o", Path(folder, "campaign"), status=1)
-            page = attest("report", Path(folder, "campaign"), "-o", "-").stdout
-        must_fit(self, page)
+            attest("fuzz", *words, "-o", Path(folder, "campaign"), status=status)
+            return attest("report", Path(folder, "campaign"), "-o", "-").stdout
+
+    def test_of_attention(self):
+        must_fit(self, self.page("fault:causal-corner", "--seed", 1, "--cases", 300, status=1), "attention")
+
+    def test_of_a_norm(self):
+        must_fit(self, self.page("fault:ln-norm-rounded", "--seed", 1, "--cases", 100, status=1), "norm")
+
+    def test_of_a_model(self):
+        founding = Path(__file__).resolve().parents[2] / "docs/founding/S3-model"
+        must_fit(self, self.page(founding / "cross-encoder.onnx", "--on", founding / "leaky.py", "--python", sys.executable, "--seed", 3,
+                                 "--constrain", "size.length=1..6", "--cases", 12, status=1), "model")
+
+    def test_of_a_campaign_that_held(self):
+        must_fit(self, self.page("builtin:fused", "--seed", 1, "--cases", 300, status=0), "held")
+
+    def test_what_does_not_fit_is_seen(self):
+        page = "<!DOCTYPE html><body><h1>wide</h1><div style='width:900px'>x</div><svg width=900 height=9></svg></body>"
+        with tempfile.TemporaryDirectory() as folder:
+            what = look(page, 400, False, Path(folder, "x.png"))
+        self.assertGreater(what["wide"], 400)
+        self.assertEqual(what["cut"], 1)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """`python -m attest.listing FILE`: the subjects that a script declares, as one line of JSON: [{"name", "ops", "line"}], or
 {"unsupported": "why"}, or {"error": "why"}. In a process of its own, since a script may do anything when it is imported."""
-import inspect
 import json
 import os
 import sys
 
 from .function import REGISTRY
+from .provenance import code_of, line
 from .worker import LoadError, import_script
 
 
@@ -18,20 +18,10 @@ def listed(path):
             for subject in REGISTRY if is_of(subject, path)]
 
 
-def code_of(subject):
-    """None where it is no plain function."""
-    return getattr(inspect.unwrap(subject.function), "__code__", None)
-
-
 def is_of(subject, path):
     """Not of another script that this one imports."""
     code = code_of(subject)
     return code is None or os.path.realpath(code.co_filename) == os.path.realpath(path)
-
-
-def line(subject):
-    code = code_of(subject)
-    return code.co_firstlineno if code else 1
 
 
 if __name__ == "__main__":

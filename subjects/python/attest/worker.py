@@ -16,7 +16,7 @@ import time
 import traceback
 from pathlib import Path
 
-from . import function, mailbox, models, nursery
+from . import function, mailbox, models, nursery, provenance
 from .protocol import CALLS, VERSION, Arena, Broken, Refused, Unsupported
 
 LONGEST_TRACEBACK = 1 << 16
@@ -308,7 +308,7 @@ class Server:
             self.subjects = self.subjects or load(self.target, request.get("subject", ""), request.get("builds", ()))
             self.in_order = list(self.subjects.values())
             described = {"message": "describe", "subjects": [
-                {"name": name, "version": subject.version, "describe": subject.describe()}
+                {"name": name, "version": subject.version, **provenance.of(subject), "describe": subject.describe()}
                 for name, subject in self.subjects.items()]}
         except LoadError as error:
             self.say({"message": "error", "error": str(error), "logged": error.logged})
