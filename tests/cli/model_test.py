@@ -300,6 +300,7 @@ class Model(Cli):
         summary, _ = self.summary(*words, "--junit", "now.xml", "--sarif", "now.sarif", status=1)
         record = json.loads((self.cwd / "campaign" / "summary.json").read_text())
         self.assertEqual(record.pop("coverage")["problems"], 12)
+        self.assertIn("cross-encoder.onnx --on leaky.py", record.pop("run")["command"])
         self.assertEqual(record, summary)
         done = self.attest("report", "campaign")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -323,7 +324,7 @@ class Model(Cli):
         self.assertIn('failures="0" errors="0"', (self.cwd / "held.xml").read_text())
         if report_test.CHROMIUM is None:
             self.skipTest("the page as a browser shows it: no Chromium here")
-        report_test.must_fit(self, text, "model-of-onnxruntime")
+        report_test.must_fit(self, text, "cross-encoder")
 
     def test_a_failure_that_is_stored_nowhere_is_run_again_by_its_line(self):
         summary, _ = self.summary("check", "cross-encoder.onnx", "--on", "leaky.py", "--constrain", "size.batch=2 size.length=2", status=1)
