@@ -124,13 +124,13 @@ class Campaigns(unittest.TestCase):
     def test_a_residual_that_has_to_be_there_is_there(self):
         """Every problem that is drawn has it, and those that shrinking and explaining try."""
         self.assertNotIn("unsupported", self.ends(0, f"{SCRIPT}:always_skips", 300))
-        text = self.ends(1, f"{SCRIPT}:skips_twice", 100)
+        text = self.ends(1, f"{SCRIPT}:skips_twice", 100, "-v")
         self.assertIn("1-minimal", text)
         self.assertRegex(text, r"problem +op=layer_norm rows=1 hidden=[1-4] .*residual=")
         self.assertNotIn("guards/error", text)
 
     def test_epsilon_outside_the_root_is_found_and_shrunk(self):
-        text = self.ends(1, f"{EXAMPLE}:epsilon_outside", 100)
+        text = self.ends(1, f"{EXAMPLE}:epsilon_outside", 100, "-v")
         self.assertIn("1-minimal", text)
         self.assertRegex(text, r"problem +op=layer_norm rows=1 hidden=[1-4] ")
 
