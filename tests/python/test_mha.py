@@ -106,7 +106,7 @@ class Campaigns(unittest.TestCase):
         self.assertIn("is not behind", self.ends(1, f"{SCRIPT}:one_buffer", 100, "--property", "guards", "--assume", "packed==0"))
 
     def test_heads_that_are_not_transposed_are_found_and_told(self):
-        text = self.ends(1, f"{EXAMPLE}:heads_transposed", 100)
+        text = self.ends(1, f"{EXAMPLE}:heads_transposed", 100, "-v")
         self.assertIn("1-minimal", text)
         self.assertRegex(text, r"problem +op=mha ")
         self.assertRegex(self.ends(1, f"{EXAMPLE}:heads_transposed", 200, "--property", "stage-bound"), r"witness +heads\[")
