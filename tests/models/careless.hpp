@@ -32,7 +32,7 @@ class Careless final : public Runtime {
 // Tells whether numbers of 16 bits come in.
 inline bool is_narrow(const graph::Model& model) {
   return std::ranges::any_of(model.inputs, [](const graph::Input& input) {
-    return graph::is_floating(input.type) && graph::bytes_of(input.type) == 2;
+    return graph::is_floating(input.type) && graph::width_of(input.type) == 16;
   });
 }
 
@@ -45,7 +45,7 @@ inline graph::Model stored_at_times(const graph::Model& from, std::uint64_t seed
   model.values = from.values;
   std::optional<Type> narrow;
   const auto widened = [&narrow](Array array) {
-    if (graph::is_floating(array.type) && graph::bytes_of(array.type) == 2) {
+    if (graph::is_floating(array.type) && graph::width_of(array.type) == 16) {
       narrow = array.type;
       array.type = Type::f32;
     }
@@ -60,7 +60,7 @@ inline graph::Model stored_at_times(const graph::Model& from, std::uint64_t seed
   };
   constexpr std::int64_t f32 = 1, f16 = 10, bf16 = 16;
   for (graph::Input input : from.inputs) {
-    if (graph::is_floating(input.type) && graph::bytes_of(input.type) == 2) {
+    if (graph::is_floating(input.type) && graph::width_of(input.type) == 16) {
       narrow = input.type;
       const int own = input.value;
       input.value = value();
@@ -101,7 +101,7 @@ inline graph::Model stored_at_times(const graph::Model& from, std::uint64_t seed
     cast(stored, result, f32);
   }
   for (graph::Output output : from.outputs) {
-    if (output.type && graph::bytes_of(*output.type) != 2) {
+    if (output.type && graph::width_of(*output.type) != 16) {
       model.outputs.push_back(std::move(output));
       continue;
     }
