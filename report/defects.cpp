@@ -26,30 +26,11 @@ std::string item(std::string_view label, const std::string& text) {
   return text.empty() ? std::string() : fmt::format("     {:<11}{}\n", label, printable(text));
 }
 
-// "NaN in out", "a crash".
 std::string what_happens(const Entry& entry) {
-  switch (entry.seen) {
-    case VerdictKind::crash:
-      return "a crash";
-    case VerdictKind::timeout:
-      return "a timeout";
-    case VerdictKind::error:
-      return "an error in place of an answer";
-    case VerdictKind::poisoned:
-      return "a call that spoils the calls after it";
-    case VerdictKind::flaky:
-      return "a failure seen once";
-    default:
-      break;
-  }
-  if (!entry.evidence) return "a failure";
+  if (!entry.evidence) return happened(attest::name(entry.seen), "", "");
   const Evidence& e = *entry.evidence;
-  if (e.wrong == Wrong::memory) return "wrong memory accesses";
-  const std::string what = e.sides.size() == 2          ? "different numbers"
-                           : e.wrong == Wrong::nan      ? "NaN"
-                           : e.wrong == Wrong::infinity ? "infinity"
-                                                        : "wrong numbers";
-  return e.tensor == "T" || e.tensor == "R" ? what : what + " in " + e.tensor;
+  const bool differ = e.sides.size() == 2 && e.wrong != Wrong::memory;
+  return happened(attest::name(entry.seen), differ ? "two" : attest::name(e.wrong), e.tensor);
 }
 
 std::string where(const Defect& defect) {

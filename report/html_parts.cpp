@@ -189,20 +189,6 @@ std::string sizes_drawn(const json& record) {
   return text;
 }
 
-std::string happened(std::string_view verdict, std::string_view kind, std::string_view tensor) {
-  if (verdict == "crash") return "a crash";
-  if (verdict == "timeout") return "no answer in time";
-  if (verdict == "error") return "an error in place of an answer";
-  if (verdict == "poisoned") return "a call that spoils the calls after it";
-  if (verdict == "flaky") return "a failure that was seen once";
-  if (kind == "memory") return "wrong accesses of memory";
-  const std::string_view what = kind == "nan"        ? "NaN"
-                                : kind == "infinity" ? "infinity"
-                                : kind == "shape"    ? "a wrong shape"
-                                                     : "wrong numbers";
-  return tensor.empty() || tensor == "T" || tensor == "R" ? std::string(what) : fmt::format("{} in {}", what, tensor);
-}
-
 std::string happened(const json& finding) {
   const json& witness = finding.at("witness");
   const std::string verdict = said(finding, "verdict"), reason = said(finding, "reason");

@@ -37,10 +37,7 @@ std::string place_html(const nlohmann::json& place, std::string_view panel, std:
 std::string law_sentence(const std::string& law, bool of_model);
 // "b 1 to 64, lq 0 to 4,096": the sizes that were drawn; empty where they are not on record.
 std::string sizes_drawn(const nlohmann::json& record);
-// The words for a failure: "wrong numbers in out", "a crash". `kind`: the class of a wrong value, "finite", "nan",
-// "infinity", "memory" or "shape"; `tensor`: where it lies, or empty.
-std::string happened(std::string_view verdict, std::string_view kind, std::string_view tensor);
-// The same of a kernel's finding, with its reason where there are no numbers: "a crash: the worker was killed by SIGFPE".
+// happened() of a kernel's finding, with its reason where there are no numbers: "a crash: the worker was killed by SIGFPE".
 std::string happened(const nlohmann::json& finding);
 // "out[0,0,0,1] = 2, expected 1, permitted 0.9 .. 1.1 (9 x the permitted distance)" of a finding or a warning; else empty.
 std::string witness_text(const nlohmann::json& finding);

@@ -124,11 +124,8 @@ std::string rerun(const Summary& summary, const Finding& finding) {
 // "wrong numbers in logits at level all (law spread)".
 std::string headline(const Finding& finding) {
   const models::LawResult& result = finding.result;
-  std::string what = "a failure";
-  if (result.kind == VerdictKind::crash) what = "a crash";
-  if (result.kind == VerdictKind::timeout) what = "a timeout";
-  if (result.kind == VerdictKind::error) what = "an error in place of an answer";
-  if (result.witness) what = "wrong numbers in " + result.witness->output;
+  const std::string what = happened(attest::name(result.kind), result.failure_class,
+                                    result.witness ? std::string_view(result.witness->output) : "");
   return fmt::format("{} on {} (law {})", what, finding.runtime, finding.law);
 }
 

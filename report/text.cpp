@@ -106,6 +106,22 @@ std::string both_sides(const Evidence& evidence) {
 }
 }  // namespace
 
+std::string happened(std::string_view verdict, std::string_view kind, std::string_view tensor) {
+  if (verdict == "crash") return "a crash";
+  if (verdict == "timeout") return "no answer in time";
+  if (verdict == "error") return "an error in place of an answer";
+  if (verdict == "poisoned") return "a call that spoils the calls after it";
+  if (verdict == "flaky") return "a failure seen once";
+  if (kind.empty()) return "a failure";
+  if (kind == "memory") return "wrong memory accesses";
+  const std::string_view what = kind == "nan"        ? "NaN"
+                                : kind == "infinity" ? "infinity"
+                                : kind == "shape"    ? "a wrong shape"
+                                : kind == "two"      ? "different numbers"
+                                                     : "wrong numbers";
+  return tensor.empty() || tensor == "T" || tensor == "R" ? std::string(what) : fmt::format("{} in {}", what, tensor);
+}
+
 std::string side_line(const Side& side) {
   const std::string got = number(side.got);
   if (!std::isfinite(side.got) || std::isnan(side.exact)) {

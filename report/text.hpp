@@ -46,6 +46,11 @@ inline constexpr std::string_view undeclared_policy =
 // A probe that came first adds its observations, their source, and the assumption behind them.
 std::string policy_text(const engine::CampaignOptions& campaign, const SubjectInfo& info);
 
+// The words for a failure: "wrong numbers in out", "a crash". `verdict`: a verdict's name; `kind`: the class of a wrong
+// value, "finite", "nan", "infinity", "memory", "shape", "two" of two that differ, or empty; `tensor`: where it lies, or
+// empty.
+std::string happened(std::string_view verdict, std::string_view kind, std::string_view tensor);
+
 // The line of one of two subjects: "1: outside its bound, 1 off the exact 0, 8.39e+05 x the radius 1.19e-06".
 std::string side_line(const Side& side);
 
