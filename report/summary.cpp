@@ -162,13 +162,9 @@ std::string counts(const Summary& s, const Look& look) {
   return text + "\n";
 }
 
-// The statistics of -v: problems that were not judged and why, conditions avoided, each law, and where the time went.
-std::string statistics(const Summary& s) {
+// The problems that were not judged, and why.
+std::string not_judged(const Summary& s) {
   std::string text;
-  text += fmt::format("  of these elements {} {}", grouped(static_cast<std::uint64_t>(s.elements_long)),
-                      s.op->long_in_words());
-  if (s.undetermined > 0) text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(s.undetermined)));
-  text += "\n";
   if (!s.skipped.empty()) text += "  skipped: " + by_reason(s.skipped) + "\n";
   if (!s.vacuous.empty()) text += "  vacuous: " + by_reason(s.vacuous) + "\n";
   if (s.cut_off > 0)
@@ -177,6 +173,17 @@ std::string statistics(const Summary& s) {
   if (s.slow > 0)
     text += fmt::format("  slow: {} {} the time limit, and not when a fresh instance ran it alone\n", grouped(s.slow),
                         s.slow == 1 ? "problem passed" : "problems passed");
+  return text;
+}
+
+// The statistics of -v: problems that were not judged and why, conditions avoided, each law, and where the time went.
+std::string statistics(const Summary& s) {
+  std::string text;
+  text += fmt::format("  of these elements {} {}", grouped(static_cast<std::uint64_t>(s.elements_long)),
+                      s.op->long_in_words());
+  if (s.undetermined > 0) text += fmt::format("; {} undetermined", grouped(static_cast<std::uint64_t>(s.undetermined)));
+  text += "\n";
+  text += not_judged(s);
   for (std::size_t i = 0; i < s.avoided.size() && i < most_avoided_shown; ++i) {
     const engine::Avoided& avoided = s.avoided[i];
     text += fmt::format("  avoiding {} ({} of {} fail{})\n", avoided.predicate, grouped(avoided.failing),
@@ -217,6 +224,7 @@ std::string summary_text(const Summary& summary, const Look& look) {
   text += open_questions(s);
   if (!s.assume.empty())
     text += fmt::format("  --assume '{}' gives up {} of the domain\n", s.assume, share(s.given_up, 1));
+  if (!look.verbose && s.exit() == Exit::incomplete) text += not_judged(s);
   text += look.verbose ? statistics(s) : "  -v shows the laws, what could not be judged, and why\n";
   text += warnings(s);
   if (s.unshrunk > 0)
