@@ -15,7 +15,10 @@ using nlohmann::json;
 
 std::string excerpt(std::string_view line) { return "'" + one_line(line.substr(0, 60)) + "'"; }
 
-json field_of(const json& message, const char* key) { return message.value(key, json()); }
+// The value of a key; null where there is none, or the message is no object.
+json field_of(const json& message, const char* key) {
+  return message.is_object() ? message.value(key, json()) : json();
+}
 
 std::string text_of(const json& message, const char* key, std::size_t most = 400) {
   const auto found = message.find(key);
