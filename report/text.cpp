@@ -108,7 +108,7 @@ std::string both_sides(const Evidence& evidence) {
 
 std::string happened(std::string_view verdict, std::string_view kind, std::string_view tensor) {
   if (verdict == "crash") return "a crash";
-  if (verdict == "timeout") return "no answer in time";
+  if (verdict == "timeout") return "a timeout";
   if (verdict == "error") return "an error in place of an answer";
   if (verdict == "poisoned") return "a call that spoils the calls after it";
   if (verdict == "flaky") return "a failure seen once";
