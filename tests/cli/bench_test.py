@@ -4,14 +4,11 @@
 Usage: bench_test.py ATTEST [unittest option...]
 """
 import json
-import os
-import subprocess
 import unittest
 
 import command_line
+from interpreter import HAS_NUMPY, PYTHON
 
-PYTHON = os.environ.get("ATTEST_PYTHON", "python3")
-HAS_NUMPY = subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode == 0
 
 SMALL = "op=attention b=1 hq=2 hkv=2 lq=8 lk=16 d=8 dv=8 dtype=f32 values=normal seed=1"
 # It takes a while for each call.

@@ -13,9 +13,8 @@ import unittest
 
 import saved_tensors
 from command_line import Cli, run
+from interpreter import HAS_NUMPY, PYTHON
 
-PYTHON = os.environ.get("ATTEST_PYTHON", "python3")
-HAS_NUMPY = subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode == 0
 
 KERNEL = """\
 import attest

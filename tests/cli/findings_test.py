@@ -3,14 +3,17 @@
 a GPU are stored, since no test has one.
 Usage: findings_test.py ATTEST [unittest argument...]"""
 import json
-import os
 import re
 import subprocess
 import sys
 import unittest
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+from need_package import need
+
+DOCS = ROOT / "docs"
 FOLDERS = {"findings.md": DOCS / "findings", "findings-gpu.md": DOCS / "findings" / "gpu"}  # by the page that tells of them
 SECTIONS = ("What happens", "What is expected", "To reproduce", "Environment")
 
@@ -71,8 +74,6 @@ class Findings(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    need("onnxruntime", "./run test installs it")
     attest = sys.argv.pop(1)
-    if subprocess.run([os.environ.get("ATTEST_PYTHON", "python3"), "-c", "import onnxruntime"], capture_output=True).returncode:
-        print("skipped: no onnxruntime")
-        sys.exit(125)
     unittest.main()

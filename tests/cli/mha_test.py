@@ -5,7 +5,6 @@ Usage: mha_test.py ATTEST [unittest option...]. Tests that run an exported scrip
 """
 import json
 import math
-import os
 import random
 import re
 import subprocess
@@ -14,10 +13,9 @@ import zipfile
 
 from certify_test import digest
 from command_line import ROOT, Cli, run
+from interpreter import HAS_NUMPY, PYTHON
 from saved_tensors import Array, to_half, to_single, write_npz, write_polygraphy_inputs, write_polygraphy_outputs
 
-PYTHON = os.environ.get("ATTEST_PYTHON", "python3")
-HAS_NUMPY = subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode == 0
 CORPUS = sorted(ROOT.glob("corpus/fault_mha-*/*.json"))
 
 
@@ -471,7 +469,6 @@ def without_b_k(x, w_q, w_k, w_v, w_out, *, b_q=None, b_k=None, b_v=None, b_out=
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("no implementation that keeps this contract can give k[0,", done.stdout)
         self.assertEqual(json.loads((self.cwd / "proof.json").read_text())["tensor"], "k")
-
 
 
 if __name__ == "__main__":

@@ -5,17 +5,14 @@ Usage: probe_test.py ATTEST [unittest option...]; without a Python that has nump
 probed.
 """
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
 import unittest
 
 import command_line
+from interpreter import HAS_NUMPY, PYTHON
 
-PYTHON = os.environ.get("ATTEST_PYTHON", "python3")
-HAS_NUMPY = subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode == 0
 
 # A norm and a block that compute in f32 what is f16, and say no policy.
 NORM = """

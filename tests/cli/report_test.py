@@ -5,7 +5,6 @@ Usage: report_test.py ATTEST [unittest option...]
 """
 import collections
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,9 +15,9 @@ import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
 
+from interpreter import HAS_NUMPY
+
 ATTEST = None
-PYTHON = os.environ.get("ATTEST_PYTHON", "python3")
-HAS_NUMPY = subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode == 0
 HOSTILE = "</title></style><script>alert(1)</script><img src=x onerror='alert(1)'>\u202egnp.&amp;\"'\x00\x07\ufffe]]>"
 SCRIPT = """import attest
 import numpy as np

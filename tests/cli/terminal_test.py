@@ -14,10 +14,13 @@ from command_line import Cli, run
 
 
 class Terminal(Cli):
-    def test_each_verb_has_its_own_examples_in_80_columns(self):
+    def verbs(self):
         listed = re.findall(r"^  ([a-z]+) ", self.attest("--help").stdout.split("Subcommands:")[1].split("examples:")[0], re.M)
         self.assertGreater(len(listed), 15)
-        for verb in listed:
+        return listed
+
+    def test_each_verb_has_its_own_examples_in_80_columns(self):
+        for verb in self.verbs():
             done = self.attest("help", verb)
             self.assertEqual((done.returncode, done.stdout), (0, self.attest(verb, "--help").stdout))
             shown = re.findall(r"^  .*\battest (\w+)", done.stdout.split("examples:")[1], re.M)
@@ -53,7 +56,7 @@ class Terminal(Cli):
     def test_manual_pages_have_each_verb_and_option(self):
         self.assertEqual(self.attest("man", "-o", "pages").returncode, 0)
         plain = lambda page: page.replace("\\-", "-")
-        verbs = re.findall(r"^  ([a-z]+) ", self.attest("--help").stdout.split("Subcommands:")[1].split("examples:")[0], re.M)
+        verbs = self.verbs()
         whole = plain((self.cwd / "pages/attest.1").read_text())
         self.assertEqual({file.name for file in (self.cwd / "pages").iterdir()}, {"attest.1", *(f"attest-{verb}.1" for verb in verbs)})
         for verb in verbs:
