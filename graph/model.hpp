@@ -30,7 +30,7 @@ struct Input {
 struct Output {
   std::string name;
   int value = 0;
-  std::optional<Type> type{};  // where it is known and to be written; a file's own is not read
+  std::optional<Type> type{};  // where it is known and to be written
   std::size_t rank = 0;        // the number of axes, written with it: their lengths are left open
   std::optional<Type> said{};  // a file's own
 };

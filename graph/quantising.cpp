@@ -115,8 +115,7 @@ void dequantize_linear(Step& step) {
     step.refuse("a result of another type than its scale has");
   Array zero = zeros(x.type, x.shape);
   if (step.maybe(2) != nullptr) {
-    if (x.type != step.in(2).type)
-      step.refuse(fmt::format("{} and {} do not go together", name(x.type), name(step.in(2).type)));
+    alike(step, x, step.in(2));
     zero = along_axis(step, step.in(2), x);
   }
   const auto number = [type = x.type](std::int64_t v) {

@@ -8,17 +8,6 @@
 #include "graph/shapes.hpp"
 
 namespace attest::graph {
-namespace {
-
-template <class T>
-void put(std::string& bytes, T number) {
-  char raw[sizeof number];
-  std::memcpy(raw, &number, sizeof number);
-  bytes.append(raw, sizeof number);
-}
-
-}  // namespace
-
 std::size_t bytes_of(Type type, Index count) noexcept {
   return (static_cast<std::size_t>(count) * static_cast<std::size_t>(width_of(type)) + 7) / 8;
 }

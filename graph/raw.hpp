@@ -19,6 +19,15 @@ T number_at(const char* from) noexcept {
   return number;
 }
 
+// Appends the lowest `count` bytes of a number.
+template <class T>
+void put(std::string& bytes, T number, std::size_t count = sizeof(T)) {
+  char own[sizeof number];
+  std::memcpy(own, &number, sizeof number);
+  static_assert(std::endian::native == std::endian::little);
+  bytes.append(own, count);
+}
+
 // Bytes of `count` elements.
 std::size_t bytes_of(Type type, Index count) noexcept;
 // The bytes of all lanes of an array.

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -22,15 +20,6 @@ Type type_of(std::int64_t data_type, std::string_view what) {
 }
 
 namespace {
-
-// The lowest bytes of a number of a typed field, as raw_data would have them.
-template <class T>
-void put(std::string& raw, T number, std::size_t bytes = sizeof(T)) {
-  static_assert(std::endian::native == std::endian::little);
-  char own[sizeof number];
-  std::memcpy(own, &number, sizeof number);
-  raw.append(own, bytes);
-}
 
 // The numbers of the typed field of a type, packed or one by one, as raw_data would have them. The field int32_data has
 // floats of 16 bits and less as their bits, and elements below a byte side by side in one.

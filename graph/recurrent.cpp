@@ -22,7 +22,7 @@ Array joined(Step& step, const std::vector<Array>& parts, Index axis) {
   return step.part(concat, std::move(listed), {{"axis", axis}});
 }
 
-// CellWeights of all directions, as LSTM has them. `eight_bits`: inputs and states meet them in 8 bits.
+// Weights of all directions, as LSTM has them. `eight_bits`: inputs and states meet them in 8 bits.
 struct CellWeights {
   Array input, hidden;
   bool eight_bits = false;
@@ -243,8 +243,8 @@ void recur(Step& step, const CellWeights& weights, Index gates, const std::vecto
 
 CellWeights weights_of(const Step& step) { return {step.in(1), step.in(2)}; }
 
-// CellWeights of 8 bits, [directions, inputs, gates], as LSTM has them; one scale and zero point for a direction, or one
-// for each of its columns.
+// The numbers that weights of 8 bits, [directions, inputs, gates], stand for, as LSTM has them. A direction has one scale
+// and zero point, or one for each of its columns.
 Array dequantised(const Step& step, std::size_t input, std::size_t scales) {
   const Array &q = step.in(input), &scale = step.in(scales), &zero = step.in(scales + 1);
   if (q.rank() != 3 || q.lanes != 1 || width_of(q.type) != 8 || zero.type != q.type || zero.lanes != 1)

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "graph/connections.hpp"
 
 namespace attest::graph {
 namespace {
@@ -95,10 +96,7 @@ class Uses {
   }
 
   [[nodiscard]] static bool gives_integers(const Node& node) {
-    const auto to = node.attributes.find("to");
-    const auto* const number = to == node.attributes.end() ? nullptr : std::get_if<std::int64_t>(&to->second);
-    if (number == nullptr) return false;
-    const auto type = type_numbered(*number);
+    const auto type = type_numbered(integer_of(node, "to", 0));
     return type && !is_floating(*type) && !is_code(*type) && *type != Type::boolean;
   }
 

@@ -20,12 +20,12 @@ void give(Step& step, Tensors tensors) {
   step.outputs.push_back(std::move(out));
 }
 
-// The place that input `input` names among `count`, from the back where it is negative; `otherwise` where it is left
-// out.
-std::ptrdiff_t place(const Step& step, std::size_t input, std::ptrdiff_t count, std::ptrdiff_t otherwise) {
-  if (step.maybe(input) == nullptr) return otherwise;
+// The place from 0 to `last` that input `input` names among `count` tensors, from the back where it is negative; `last`
+// where it is left out.
+std::ptrdiff_t place(const Step& step, std::size_t input, std::ptrdiff_t count, std::ptrdiff_t last) {
+  if (step.maybe(input) == nullptr) return last;
   const auto numbers = step.numbers(input);
-  if (numbers.size() != 1 || numbers[0] < -count || numbers[0] >= count)
+  if (numbers.size() != 1 || numbers[0] < -count || numbers[0] > last)
     step.refuse(fmt::format("place {} of {}", shape_text(numbers), count));
   return numbers[0] < 0 ? numbers[0] + count : numbers[0];
 }
@@ -42,17 +42,13 @@ void sequence_construct(Step& step) {
 
 void sequence_at(Step& step) {
   const Tensors& all = step.sequence(0);
-  step.outputs.push_back(all[static_cast<std::size_t>(place(step, 1, std::ssize(all), 0))]);
+  step.outputs.push_back(all[static_cast<std::size_t>(place(step, 1, std::ssize(all), std::ssize(all) - 1))]);
 }
 
 void sequence_insert(Step& step) {
   Tensors all = step.sequence(0);
-  const std::ptrdiff_t end = std::ssize(all);
-  // A place at the end is one, too, and the last one by its number from the back lies before the last tensor.
-  const auto numbers = step.maybe(2) == nullptr ? std::vector<Index>{end} : step.numbers(2);
-  if (numbers.size() != 1 || numbers[0] < -end || numbers[0] > end)
-    step.refuse(fmt::format("place {} of {}", shape_text(numbers), end));
-  all.insert(all.begin() + (numbers[0] < 0 ? numbers[0] + end : numbers[0]), step.in(1));
+  // The place behind the last tensor is one, too.
+  all.insert(all.begin() + place(step, 2, std::ssize(all), std::ssize(all)), step.in(1));
   give(step, std::move(all));
 }
 

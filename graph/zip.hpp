@@ -18,8 +18,13 @@ inline const Array& as_shape(const Step& step, const Array& x, const std::vector
   return room;
 }
 
-inline void same_types(const Step& step, const Array& a, const Array& b) {
+inline void alike(const Step& step, const Array& a, const Array& b) {
   if (a.type != b.type) step.refuse(fmt::format("{} and {} do not go together", name(a.type), name(b.type)));
+}
+
+// Refuses what operators do not compute with, too.
+inline void same_types(const Step& step, const Array& a, const Array& b) {
+  alike(step, a, b);
   if (is_code(a.type)) step.refuse(fmt::format("{} is converted alone", name(a.type)));
 }
 
