@@ -25,6 +25,6 @@ def libraries():
     return ", ".join([f"python {platform.python_version()}", *said[:MOST_LIBRARIES]])
 
 
-def of(subject):
-    """The keys of a description (docs/worker.md) that say it."""
-    return {"libraries": libraries(), **({"line": line(subject)} if hasattr(subject, "function") else {})}
+def of(subject, loaded):
+    """The keys of a description (docs/worker.md) that say it. `loaded`: libraries()."""
+    return {"libraries": loaded, **({"line": line(subject)} if hasattr(subject, "function") else {})}

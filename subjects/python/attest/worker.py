@@ -307,8 +307,9 @@ class Server:
         try:
             self.subjects = self.subjects or load(self.target, request.get("subject", ""), request.get("builds", ()))
             self.in_order = list(self.subjects.values())
+            loaded = provenance.libraries()
             described = {"message": "describe", "subjects": [
-                {"name": name, "version": subject.version, **provenance.of(subject), "describe": subject.describe()}
+                {"name": name, "version": subject.version, **provenance.of(subject, loaded), "describe": subject.describe()}
                 for name, subject in self.subjects.items()]}
         except LoadError as error:
             self.say({"message": "error", "error": str(error), "logged": error.logged})
