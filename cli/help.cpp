@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 
 #include "subjects/names.hpp"
@@ -98,8 +99,7 @@ std::string row(const std::string& name, std::string_view description, std::size
 // The examples of a verb, those of common verbs for the empty one, and the meaning of exit statuses.
 std::string footer(std::string_view verb) {
   std::string all;
-  for (const Example& example : all_examples)
-    if (verb.empty() ? example.common : example.verb == verb) all += row(std::string(example.line), example.says, 6);
+  for (const Example& example : examples_of(verb)) all += row(std::string(example.line), example.says, 6);
   std::string meanings = "exit status:";
   for (const Status& status : all_statuses)
     meanings += fmt::format("{} {} {}", &status == all_statuses ? "" : ",", status.number, status.says);
@@ -129,7 +129,12 @@ class HelpFormatter : public CLI::Formatter {
 
 }  // namespace
 
-std::span<const Example> examples() { return all_examples; }
+std::vector<Example> examples_of(std::string_view verb) {
+  std::vector<Example> examples;
+  std::ranges::copy_if(all_examples, std::back_inserter(examples),
+                       [verb](const Example& example) { return verb.empty() ? example.common : example.verb == verb; });
+  return examples;
+}
 std::span<const Status> statuses() { return all_statuses; }
 
 void lay_out_help(CLI::App& app) { app.formatter(std::make_shared<HelpFormatter>()); }

@@ -19,7 +19,8 @@ struct Example {
   std::string_view verb, line, says;
   bool common = false;  // stands in the help of attest itself
 };
-std::span<const Example> examples();
+// The examples of a verb; for the empty one, those of common verbs.
+std::vector<Example> examples_of(std::string_view verb);
 
 // An exit status of any verb, and its meaning.
 struct Status {

@@ -91,9 +91,8 @@ std::string page(const CLI::App& app, const CLI::App& verb) {
   for (const CLI::Option* one : positionals)
     text += tagged("\\fI" + roff(one->get_name(true)) + "\\fR", one->get_description());
   text += ".SH OPTIONS\n" + options_of(verb) + ".SH EXAMPLES\n";
-  for (const Example& example : examples())
-    if (whole ? example.common : example.verb == verb.get_name())
-      text += tagged("\\fB" + roff(example.line) + "\\fR", example.says);
+  for (const Example& example : examples_of(whole ? "" : verb.get_name()))
+    text += tagged("\\fB" + roff(example.line) + "\\fR", example.says);
   text += ".SH \"EXIT STATUS\"\n";
   for (const Status& status : statuses()) text += tagged(status.number, status.says);
   return text + ".SH \"SEE ALSO\"\n" + (whole ? "" : "\\fBattest\\fR(1). ") +

@@ -9,7 +9,7 @@
 namespace attest::engine {
 
 // The cost of one problem on one subject, in seconds: of a call, and of drawing its values, that call and the verdict
-// together. Each is the median of all repeats; of a call there are the 90th and the 99th percentile (nearest rank), too.
+// together. Each is the median of all repeats; a call has the 90th and the 99th percentile (nearest rank), too.
 struct Cost {
   double call = 0, problem = 0;
   double call_p90 = 0, call_p99 = 0;

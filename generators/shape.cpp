@@ -232,8 +232,8 @@ class Shape {
     if (gqa && problem_.hq == count && key_heads.contains(groups)) group_ = members;
   }
 
-  // Prefill, a step of decoding, or a chunk of queries against the keys of those before. A model that fixes its number of
-  // queries decodes nothing.
+  // Prefill, a step of decoding, or a chunk of queries against the keys of those before. A model that fixes its number
+  // of queries decodes nothing.
   void draw_lengths(const ModelHeads& model, Index samples) {
     const Index kind = source_.below(10), room = work_ / (samples * row()),
                 room_of_keys = work_of_keys() / (samples * row());

@@ -37,9 +37,11 @@ std::string place_html(const nlohmann::json& place, std::string_view panel, std:
 std::string law_sentence(const std::string& law, bool of_model);
 // "b 1 to 64, lq 0 to 4,096": the sizes that were drawn; empty where they are not on record.
 std::string sizes_drawn(const nlohmann::json& record);
-// happened() of a kernel's finding, with its reason where there are no numbers: "a crash: the worker was killed by SIGFPE".
+// happened() of a kernel's finding, with its reason where there are no numbers: "a crash: the worker was killed by
+// SIGFPE".
 std::string happened(const nlohmann::json& finding);
-// "out[0,0,0,1] = 2, expected 1, permitted 0.9 .. 1.1 (9 x the permitted distance)" of a finding or a warning; else empty.
+// "out[0,0,0,1] = 2, expected 1, permitted 0.9 .. 1.1 (9 x the permitted distance)" of a finding or a warning; else
+// empty.
 std::string witness_text(const nlohmann::json& finding);
 // A finding of either record in one line: what happened and its witness, else its reason, else its bucket.
 std::string finding_line(const nlohmann::json& finding);
@@ -51,7 +53,8 @@ struct Headline {
 std::string contents_html(const std::vector<Headline>& defects);
 // The section of a campaign in which nothing failed: what was judged, and what was not.
 std::string held_html(const nlohmann::json& record);
-// Facts about the run: who, when, on which machine, by which command and versions (cli/provenance.hpp). `further`: rows.
+// Facts about the run: who, when, on which machine, by which command and versions (cli/provenance.hpp). `further`: more
+// rows.
 std::string run_html(const nlohmann::json& record, const std::string& further);
 // Sections: counts law by law; regions and fields of the problems drawn.
 std::string laws_html(const nlohmann::json& record);

@@ -74,9 +74,7 @@ std::string geometry_svg(const json& place, std::string_view of_four) {
     svg += fmt::format(R"(<rect class="wrong" x="{}" y="{}" width="{}" height="{}"/>)", x + one.column * cell,
                        y + one.row * cell, cell, cell);
   }
-  const auto of = [](Index count, std::string_view one) {
-    return count == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}s", count, one);
-  };
+  const auto of = [](Index count, std::string_view one) { return counted(static_cast<std::uint64_t>(count), one); };
   const std::string panel = grid.panel_step() > 1 ? of(grid.panel_step(), "pair") + " of indices of the first axes"
                             : grid.axes() <= 2    ? "the tensor"
                             : grid.axes() == 3    ? "one index of the first axis"

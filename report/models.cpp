@@ -121,7 +121,7 @@ std::string rerun(const Summary& summary, const Finding& finding) {
                      shell_quoted(to_text(finding.smallest.problem)));
 }
 
-// "wrong numbers in logits at level all (law spread)".
+// "wrong numbers in logits on onnxruntime 1.31.1, all (law spread)".
 std::string headline(const Finding& finding) {
   const models::LawResult& result = finding.result;
   const std::string what = happened(attest::name(result.kind), result.failure_class,

@@ -81,9 +81,7 @@ json unfinished(const fs::path& folder, const json& campaign, const json& counts
   json record = summary_json(summary);
   record["unfinished"] = fmt::format(
       "The campaign has not come to its end: these are its counts so far and its reproducers. `{}` groups them into "
-      "defects "
-      "and "
-      "goes on with what waits.",
+      "defects and goes on with what waits.",
       triage_line(folder, summary.subject));
   return record;
 }

@@ -37,8 +37,8 @@ struct WrongPlace {
   std::string
       relation;  // the rule of their numbers, if any: "NaN", "each is what was to be expected of row - 1"; or empty
   // A picture's data: the extents over which elements were looked at, a wrong one of each cell of the picture that has
-  // any (core/picture.hpp), and the number of elements with an error of at least 2^b, less than 2^(b+1), of the permitted distance (b within `least_error` ..
-  // `most_error`; these two count the larger and smaller ones).
+  // any (core/picture.hpp), and the number of elements with an error of at least 2^b, less than 2^(b+1), of the
+  // permitted distance (b within `least_error` .. `most_error`; these two count the larger and smaller ones).
   int axes = 4;  // the tensor's number of axes: the first of these extents
   std::array<Index, 4> extents{};
   std::vector<std::array<Index, 4>> wrong_at{};

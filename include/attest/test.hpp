@@ -31,9 +31,9 @@ struct Checked {
   explicit operator bool() const noexcept { return status == 0; }
 };
 
-// Asks a subject, as the command line names it ("./libmine.so:mine", "kernel.py:mine"), for its laws on 1,000 problems of
-// seed 1. `policy`: its precision, "" for the one that it declares. `arguments`: further words for `attest check`, the last
-// of which counts. The program is $ATTEST_PROGRAM, else `attest` on the PATH.
+// Asks a subject, as the command line names it ("./libmine.so:mine", "kernel.py:mine"), for its laws on 1,000 problems
+// of seed 1. `policy`: its precision, "" for the one that it declares. `arguments`: further words for `attest check`,
+// the last of which counts. The program is $ATTEST_PROGRAM, else `attest` on the PATH.
 inline Checked check(const std::string& subject, const std::string& policy = "",
                      std::initializer_list<std::string> arguments = {}) {
   const char* named = std::getenv("ATTEST_PROGRAM");
@@ -77,8 +77,8 @@ inline Checked check(const std::string& subject, const std::string& policy = "",
 }  // namespace abi1
 }  // namespace attest
 
-// EXPECT_ATTEST(SUBJECT, POLICY, {ARGUMENT, ...}): in a test of GoogleTest, whose header is included before; the arguments of check().
-// More may be said with <<. Elsewhere ask check() itself.
+// EXPECT_ATTEST(SUBJECT, POLICY, {ARGUMENT, ...}): in a test of GoogleTest, whose header is included before; the
+// arguments of check(). More may be said with <<. Elsewhere ask check() itself.
 #define EXPECT_ATTEST(...)                                                                       \
   switch (0)                                                                                     \
   case 0:                                                                                        \
