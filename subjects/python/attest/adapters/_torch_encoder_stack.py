@@ -32,6 +32,7 @@ REFUSED = {
     "a row without keys is a token that others see in the next layer": _STACK,
     "a norm does not give these results back": _PAPER,
     "numbers this large may overflow in a norm": _PAPER,
+    "numbers of this size may overflow in a norm, or vanish beside x": _PAPER,
     "the residual connection adds x, which hides numbers this small": _PAPER,
 }
 DOCUMENTS = {
@@ -62,7 +63,7 @@ class Encoder(EncoderBlock):
     def mha(self, call):
         use_threads(call)
         if not all(moderate(getattr(call, name), call.dtype, _LEAST) for name in ("x", *_WEIGHTS, *_BIASES)):
-            raise Unsupported("numbers this large may overflow in a norm")
+            raise Unsupported("numbers of this size may overflow in a norm, or vanish beside x")
         if empty_rows_are_seen(open_keys(as_attention(call))):
             raise Unsupported("a row without keys is a token that others see in the next layer")
         given = {name: None if getattr(call, name) is None else tensor(getattr(call, name), call.dtype)
