@@ -44,6 +44,7 @@ std::vector<Option> judge_options() {
            {"op", "OP", "what was called: attention, layer_norm or mha (attention)"},
            {"runner", "NAME", "of Polygraphy's outputs of several runners"},
            {"iteration", "N", "of Polygraphy's files (0)"},
+           {"corpus", "DIR|none", "where a failure is stored (attest-out/judge/corpus)"},
            {"json", "FILE", "one JSON object; - is stdout"},
            color_option(),
        })
@@ -82,6 +83,20 @@ std::unique_ptr<OutputFile> json_beside(const Settings& settings, const std::str
     if (std::filesystem::equivalent(*path, tensors, missing))
       throw usage_error(fmt::format("--json {}: that file holds the saved tensors: name another", *path));
   return std::make_unique<OutputFile>(*path, "--json");
+}
+
+// Stores a failure, and returns the file; empty, and a note on stderr, where that cannot be.
+std::string stored(const Settings& settings, const ops::SavedCall& call, const ops::Contract& contract,
+                   const engine::Judgement& judgement, const std::string& outputs) {
+  const std::string corpus = settings.text("corpus").value_or("attest-out/judge/corpus");
+  if (judgement.verdict.kind != VerdictKind::fail || corpus == "none") return {};
+  try {
+    return engine::store_judged(call, contract, judgement, outputs, corpus).string();
+  } catch (const Error& error) {
+    if (error.exit() != Exit::usage) throw;
+    std::cerr << "attest: note: no reproducer is stored: " << report::printable(error.what()) << "\n";
+    return {};
+  }
 }
 
 int judge_model(const Settings& settings, const std::string& model) {
@@ -134,13 +149,16 @@ int judge_files(const Settings& settings) {
     judgement.others = engine::judge_other_calls(op, in, out, saved_words(settings), contract, judgement, 10);
   const Exit exit = judgement.exit();
   const std::optional<engine::Explanation> explanation = explained(call, contract, judgement);
+  const std::string reproducer = stored(settings, call, contract, judgement, outputs);
   if (!json || !json->is_stdout())
     std::cout << fmt::format("attest judge {}\n", report::printable(outputs))
               << report::judgement_text(call, contract, judgement, read_look(settings))
-              << (explanation ? report::saved_explanation_text(*explanation) : std::string());
+              << (explanation ? report::saved_explanation_text(*explanation) : std::string())
+              << (reproducer.empty() ? "" : fmt::format("  stored     {}\n", report::printable(reproducer)));
   if (json) {
     auto object = report::judgement_json(call, contract, judgement);
     if (explanation) object["explanation"] = engine::to_json(*explanation);
+    if (!reproducer.empty()) object["reproducer"] = reproducer;
     object["inputs"] = inputs;
     object["outputs"] = outputs;
     object["exit"] = static_cast<int>(exit);

@@ -235,6 +235,8 @@ std::string subject_text(const Settings& settings, const engine::Entry& entry) {
 
 std::unique_ptr<SubjectFactory> open_subject_of_entry(const Settings& settings, const engine::Entry& entry) {
   const auto given = settings.text("subject");
+  if (!given && engine::is_saved(entry))
+    throw Error(Exit::no_subject, "the entry holds saved numbers and no subject: name one to ask the same, --subject");
   auto subject = given ? open_subject(settings, *given)
                        : open_named({entry.subject, entry.subject_file, entry.subject_name, "--subject"}, entry,
                                     resolve_options(settings));

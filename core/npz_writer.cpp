@@ -29,6 +29,11 @@ void put_number(std::string& out, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
 }
 
+std::string_view descr(DType type) {
+  constexpr std::string_view names[] = {"<f2", "<u2", "<f4", "<f8", "<i4", "|b1"};
+  return names[static_cast<int>(type)];
+}
+
 }  // namespace
 
 void NpzWriter::add(const std::string& name, const std::string& data) {
@@ -77,6 +82,16 @@ std::string npy_head(std::string_view descr, std::span<const Index> shape) {
   std::string data("\x93NUMPY\x01\x00", 8);
   put_number(data, header.size(), 2);
   return data + header;
+}
+
+std::string npy(const Tensor& tensor) {
+  std::string data = npy_head(descr(tensor.dtype()), tensor.shape());
+  const attest_tensor view = tensor.view();
+  const std::size_t width = size_of(tensor.dtype());
+  for_each_index(tensor.shape(), [&](Index a, Index b, Index c, Index d) {
+    data.append(static_cast<const char*>(attest_at(&view, a, b, c, d)), width);
+  });
+  return data;
 }
 
 }  // namespace attest

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/index.hpp"
+#include "core/tensor.hpp"
 
 namespace attest {
 
@@ -22,5 +23,7 @@ class NpzWriter {
 
 // Returns the header of an .npy (NumPy enhancement proposal 1, format version 1.0) of a dtype such as "<f4".
 std::string npy_head(std::string_view descr, std::span<const Index> shape);
+// Returns a tensor as an .npy, row by row; bf16 as uint16.
+std::string npy(const Tensor& tensor);
 
 }  // namespace attest

@@ -406,6 +406,8 @@ ordered_json to_json(const Explained& explained) {
           {"elsewhere", explained.counts.elsewhere}};
 }
 
+bool is_saved(const Entry& entry) noexcept { return entry.subject.starts_with("saved:"); }
+
 FailureKey failure_key_of(const Entry& entry) {
   return key_of(entry.property, {entry.seen, entry.reason, entry.evidence, {}});
 }

@@ -47,7 +47,8 @@ struct SecondSubject {
 
 // A reproducer kept as data: everything replay needs, and what a reader wants to know.
 struct Entry {
-  std::string subject;  // portable: builtin:, fault:, a shipped adapter, or external:NAME
+  // Portable: builtin:, fault:, a shipped adapter, external:NAME, or saved:FILE of a run elsewhere.
+  std::string subject;
   std::string subject_version;
   // The absolute path of the script, plug-in or program that holds an external subject, and the subject's name there.
   // In a file of ours the path is relative to that file's folder; it says what to look for, and starts nothing by
@@ -81,6 +82,9 @@ struct Entry {
   std::vector<std::string> neighbours;
   std::optional<Explained> explained;
 };
+
+// Tells whether it is of numbers that a run elsewhere saved: judge stored it, and its witness is all that there is.
+bool is_saved(const Entry& entry) noexcept;
 
 // The failure key that an entry was shrunk on.
 FailureKey failure_key_of(const Entry& entry);

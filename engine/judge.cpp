@@ -7,7 +7,11 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/bucket.hpp"
+#include "engine/check.hpp"
 #include "engine/explain/explain.hpp"
+#include "engine/failure.hpp"
+#include "engine/file.hpp"
 #include "oracle/outcome.hpp"
 
 namespace attest::engine {
@@ -86,6 +90,17 @@ bool holds(ops::Exchange& call, const Contract& contract, double error) {
   return longest * Fit::least_fill <= error;
 }
 
+// Tells whether two tensors of one shape hold the same numbers; tensors of two shapes are not compared.
+bool equal(const Tensor& a, const Tensor& b) {
+  if (!std::ranges::equal(a.shape(), b.shape())) return true;
+  bool same = true;
+  for_each_index(a.shape(), [&](Index i, Index j, Index k, Index l) {
+    const double x = a.at(i, j, k, l), y = b.at(i, j, k, l);
+    same = same && (x == y ? std::signbit(x) == std::signbit(y) : std::isnan(x) && std::isnan(y));
+  });
+  return same;
+}
+
 }  // namespace
 
 OtherCalls judge_other_calls(const ops::Op& op, const std::vector<NamedArray>& inputs,
@@ -131,6 +146,58 @@ Judgement judge(ops::Exchange& call, const Contract& contract, Index survey_work
   if (judgement.verdict.kind == VerdictKind::fail)
     judgement.survey = survey_of(call, contract, judgement.verdict.evidence.value(), survey_work);
   return judgement;
+}
+
+Verdict judged_again(const Entry& entry) {
+  if (!entry.evidence) throw usage_error("the entry is of saved numbers, and names none");
+  const Evidence& witness = *entry.evidence;
+  const auto call = entry.problem.op().exchange(entry.problem);
+  const std::vector<ops::NamedTensor> outputs = call->outputs();
+  const auto output = std::ranges::find(outputs, witness.tensor, &ops::NamedTensor::name);
+  bool there = output != outputs.end();
+  for (std::size_t axis = 0; there && axis < witness.index.size(); ++axis) {
+    const auto shape = output->tensor->shape();
+    there = witness.index[axis] >= 0 && witness.index[axis] < (axis < shape.size() ? shape[axis] : 1);
+  }
+  if (!there) throw usage_error(fmt::format("a call of the problem has no such element of {}", witness.tensor));
+  const attest_tensor view = output->tensor->view();
+  const auto& at = witness.index;
+  store(view, at[0], at[1], at[2], at[3], witness.got);
+  const double stored = load(view, at[0], at[1], at[2], at[3]);
+  if (stored != witness.got && !(std::isnan(stored) && std::isnan(witness.got)))
+    throw usage_error(fmt::format("{} is of a type that does not hold the number {}", witness.tensor, witness.got));
+  const ops::Permitted element = call->element(entry.contract, witness.tensor, witness.index);
+  if (element.outcome == oracle::Outcome::outside) return Verdict::fail(*element.evidence, {.judged = 1});
+  return element.outcome == oracle::Outcome::inside
+             ? Verdict::pass({.judged = 1})
+             : Verdict::vacuous("the bound permits any number there", {.undetermined = 1});
+}
+
+std::filesystem::path store_judged(const ops::SavedCall& call, const Contract& contract, const Judgement& failed,
+                                   const std::filesystem::path& outputs, const std::filesystem::path& corpus) {
+  const ops::Exchange& saved = *call.exchange;
+  const Op& op = saved.problem().op();
+  Entry entry;
+  entry.subject = "saved:" + file_name_of(outputs.filename().string());
+  entry.property = policy_bound_name;
+  entry.contract = contract;
+  entry.policy_given = true;
+  entry.attest_version = attest_version();
+  entry.evidence = failed.verdict.evidence.value();
+  entry.problem = op.saved_problem(saved, *entry.evidence, corpus / file_name_of(entry.subject));
+  const auto made = op.exchange(entry.problem);
+  for (const ops::NamedTensor& input : saved.inputs())
+    for (const ops::NamedTensor& again : made->inputs())
+      if (again.name == input.name && !equal(*again.tensor, *input.tensor))
+        throw usage_error(fmt::format("{} of the call is of a type that no problem has", input.name));
+  const Verdict verdict = judged_again(entry);
+  if (verdict.kind != VerdictKind::fail)
+    throw usage_error(
+        fmt::format("what else was saved of the call is needed to see that {} is wrong", entry.evidence->tensor));
+  entry.evidence = verdict.evidence;
+  entry.reason = verdict.reason;
+  entry.bucket = bucket_of(key_of(entry.property, verdict), entry.subject, policy_of(contract), entry.problem);
+  return write_entry(entry, corpus);
 }
 
 }  // namespace attest::engine

@@ -1,10 +1,12 @@
 #pragma once
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/verdict.hpp"
+#include "engine/corpus.hpp"
 #include "engine/ops.hpp"
 
 namespace attest::engine {
@@ -48,5 +50,15 @@ Judgement judge(ops::Exchange& call, const Contract& contract, Index survey_work
 OtherCalls judge_other_calls(const ops::Op& op, const std::vector<NamedArray>& inputs,
                              const std::vector<NamedArray>& outputs, const ops::SavedWords& words,
                              const Contract& contract, const Judgement& failed, double seconds);
+
+// Stores the failure of a saved call in `corpus` and returns the file: the inputs as a problem, and the wrong element.
+// `outputs`: the file that holds it. Throws Error(usage) if it cannot be written, or where the problem does not say all
+// of the call; one sentence.
+std::filesystem::path store_judged(const ops::SavedCall& call, const Contract& contract, const Judgement& failed,
+                                   const std::filesystem::path& outputs, const std::filesystem::path& corpus);
+
+// Judges the witness of such an entry: no subject is asked. Throws Error(usage) where a call of its problem has no such
+// element.
+Verdict judged_again(const Entry& entry);
 
 }  // namespace attest::engine

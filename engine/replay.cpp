@@ -12,6 +12,7 @@
 #include "engine/bucket.hpp"
 #include "engine/compare.hpp"
 #include "engine/instance.hpp"
+#include "engine/judge.hpp"
 #include "engine/processor.hpp"
 #include "engine/sound.hpp"
 #include "engine/stream.hpp"
@@ -26,8 +27,8 @@ class Subjects {
   Subjects(const Resolve& resolve, const Resolve& resolve_b, const SubjectFactory* peer)
       : resolve_(resolve), resolve_b_(resolve_b), peer_(peer) {}
 
-  // Throws Error.
-  Bench bench(const Entry& entry) {
+  // nullopt: there is no subject to ask. Throws Error.
+  std::optional<Bench> bench(const Entry& entry) {
     std::string key = entry.subject + "\n" + entry.subject_file.string() + "\n" + entry.subject_name +
                       (entry.policy_given ? "\n" + to_text(policy_of(entry.contract)) : "") +
                       (entry.as_probed ? "\n" + to_json(entry.contract).dump() : "");
@@ -37,6 +38,7 @@ class Subjects {
     try {
       if (!slot.station) {
         slot.factory = resolve_(entry);
+        if (!slot.factory) return std::nullopt;
         if (entry.subject_b) put_beside(entry, slot);
         slot.station.emplace(*slot.factory, slot.factory_b ? slot.factory_b.get() : peer_, entry.subject_b.has_value());
       }
@@ -203,7 +205,10 @@ ReplayResult replay_one(const std::filesystem::path& file, Subjects& subjects, b
   }
   if (expect_pass) result.entry->expect = VerdictKind::pass;
   try {
-    run_entry(*result.entry, subjects.bench(*result.entry), result);
+    if (const std::optional<Bench> bench = subjects.bench(*result.entry))
+      run_entry(*result.entry, *bench, result);
+    else
+      judge_entry(*result.entry, policy_of(result.entry->contract), judged_again(*result.entry), result);
   } catch (const Error& error) {
     if (error.exit() == Exit::internal) throw;
     result.outcome = Replayed::not_run;

@@ -38,7 +38,8 @@ struct ReplayReport {
 std::vector<std::size_t> laws_of(const Entry& entry);
 std::vector<Asked> calls_before(const Entry& entry);
 
-// Starts the subject an entry names (or the one the command line put in its place). Throws Error(no_subject or usage).
+// Starts the subject an entry names (or the one the command line put in its place); nullptr: numbers that were saved are
+// judged as they stand. Throws Error(no_subject or usage).
 using Resolve = std::function<std::unique_ptr<SubjectFactory>(const Entry&)>;
 
 // Runs every entry under `paths` through check(), the function campaigns use, and hands each result to `told` in order.

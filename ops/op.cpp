@@ -99,6 +99,9 @@ SavedCall Op::saved_call(const std::vector<NamedArray>&, const std::vector<Named
                          const SavedWords&) const {
   throw lacks(*this, "a judgement of saved tensors");
 }
+Problem Op::saved_problem(const Exchange&, Evidence&, const std::filesystem::path&) const {
+  throw lacks(*this, "a reproducer of saved tensors");
+}
 const std::vector<SavedWord>& Op::saved_words() const {
   static const std::vector<SavedWord> none;
   return none;

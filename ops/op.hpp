@@ -2,6 +2,7 @@
 #include <any>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -266,6 +267,11 @@ class Op {
   [[nodiscard]] virtual SavedCall saved_call(const std::vector<NamedArray>& inputs,
                                              const std::vector<NamedArray>& outputs, const Policy& policy,
                                              const SavedWords& words) const;
+  // A problem that gives the inputs of such a call: the whole call, or, where rows are computed apart and there are too
+  // many numbers, the row of `witness`, whose index follows. Numbers are set by hand; more than 4,096 of q, k and v lie
+  // in a file that is written to `folder`. Throws Error(usage): one sentence that says why there is none.
+  [[nodiscard]] virtual Problem saved_problem(const Exchange& saved, Evidence& witness,
+                                              const std::filesystem::path& folder) const;
   // The words that saved_call() reads.
   [[nodiscard]] virtual const std::vector<SavedWord>& saved_words() const;
   // The calls that the same arrays are of if one of these words was forgotten or is wrong.

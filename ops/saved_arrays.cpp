@@ -203,6 +203,20 @@ std::vector<OtherCall> calls_with_ignored(const SavedWords& words,
   return calls;
 }
 
+void require_few_numbers(const std::vector<NamedTensor>& inputs) {
+  Index numbers = 0;
+  for (const NamedTensor& input : inputs) {
+    Index size = 1;
+    for (std::size_t axis = 0; axis < input.tensor->shape().size(); ++axis)
+      if (input.tensor->strides()[axis] != 0) size *= input.tensor->shape()[axis];
+    numbers += size;
+  }
+  if (numbers > most_saved_numbers)
+    throw usage_error(
+        fmt::format("{} numbers of the call are to be set by hand, and a reproducer holds {}: save a smaller call",
+                    numbers, most_saved_numbers));
+}
+
 std::optional<double> saved_real(const SavedWords& words, std::string_view key) {
   const auto text = words.text(key);
   if (!text) return std::nullopt;

@@ -76,6 +76,12 @@ Tensor keep_tensor(const NamedArray& array, const std::array<Index, 4>& scores);
 // kv_lengths, one in 0..keys a sample.
 Tensor lengths_tensor(const NamedArray& array, Index batch, Index keys);
 
+// ---- a saved call as a problem --------------------------------------------------------------------------------------
+
+// Numbers that a reproducer sets by hand. Throws Error(usage) for a call with more.
+inline constexpr Index most_saved_numbers = Index{1} << 16;
+void require_few_numbers(const std::vector<NamedTensor>& inputs);
+
 // ---- words of the command line --------------------------------------------------------------------------------------
 
 std::map<std::string, std::string, std::less<>> saved_names(const SavedWords& words,

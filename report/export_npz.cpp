@@ -15,25 +15,6 @@
 #include "report/export.hpp"
 
 namespace attest::report {
-namespace {
-
-std::string_view descr(DType type) {
-  constexpr std::string_view names[] = {"<f2", "<u2", "<f4", "<f8", "<i4", "|b1"};
-  return names[static_cast<int>(type)];
-}
-
-std::string npy(const Tensor& tensor) {
-  std::string data = npy_head(descr(tensor.dtype()), tensor.shape());
-  const attest_tensor view = tensor.view();
-  const std::size_t width = size_of(tensor.dtype());
-  for_each_index(tensor.shape(), [&](Index a, Index b, Index c, Index d) {
-    data.append(static_cast<const char*>(attest_at(&view, a, b, c, d)), width);
-  });
-  return data;
-}
-
-}  // namespace
-
 void write_npz(const Exported& exported, const std::filesystem::path& file) {
   NpzWriter archive;
   nlohmann::ordered_json dtypes;

@@ -246,6 +246,10 @@ class Attention final : public Op {
                                      const ops::Policy& policy, const SavedWords& words) const override {
     return of_attention::saved_call(inputs, outputs, saved_call_options(words, policy.as<Policy>()));
   }
+  [[nodiscard]] ops::Problem saved_problem(const Exchange& saved, Evidence&,
+                                           const std::filesystem::path& folder) const override {
+    return of_attention::saved_problem(saved, folder);
+  }
   [[nodiscard]] const std::vector<SavedWord>& saved_words() const override { return of_attention::saved_words(); }
   [[nodiscard]] std::vector<OtherCall> other_calls(const SavedWords& words) const override {
     return of_attention::other_calls(words);

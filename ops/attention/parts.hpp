@@ -59,8 +59,8 @@ std::vector<Trait> traits();
 // ---- recorded.cpp
 // The problem that a call shows: its shapes, options, tensors, layouts and, set by hand, every number in them. A call
 // does not tell the kinds of mask, bias, lengths and values; they are those of `like`, if it is given and has them.
-// Returns nullopt for a call with more than 4,096 numbers.
-std::optional<Problem> recorded(const attest_attention& call, const Problem* like = nullptr);
+// `values`: q, k and v are told. Returns nullopt where more than 4,096 numbers would be, or 3 * 2^19 without `like`.
+std::optional<Problem> recorded(const attest_attention& call, const Problem* like = nullptr, bool values = true);
 
 // ---- subgraph.cpp
 std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph);

@@ -15,11 +15,19 @@ namespace {
 // end.
 constexpr std::int64_t most_numbers = 4096, most_numbers_asked = 3 << 19;
 
-std::int64_t numbers_in(const attest_tensor& tensor) {
+// The extents of the numbers that a problem tells: of a mask, those that lie in memory, since its axes say the rest.
+std::array<Index, 4> told(const attest_tensor& tensor, Edit::Tensor which) {
+  std::array<Index, 4> n{1, 1, 1, 1};
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(tensor.ndim); ++axis)
+    n[axis] = which > Edit::Tensor::v && tensor.strides[axis] == 0 ? std::min<Index>(tensor.shape[axis], 1)
+                                                                   : tensor.shape[axis];
+  return n;
+}
+
+std::int64_t numbers_in(const attest_tensor& tensor, Edit::Tensor which) {
   if (!attest_present(&tensor)) return 0;
-  std::int64_t count = 1;
-  for (int axis = 0; axis < tensor.ndim; ++axis) count *= tensor.shape[axis];
-  return count;
+  const auto n = told(tensor, which);
+  return n[0] * n[1] * n[2] * n[3];
 }
 
 // The first that has these strides, of those that differ for this shape, where it varies along `axes` alone; `slice`
@@ -49,8 +57,8 @@ Index axes_of(const attest_tensor& tensor) {
 
 // Every number of it, set by hand.
 void tell(const attest_tensor& tensor, Edit::Tensor which, std::vector<Edit>& edits) {
-  std::array<Index, 4> n{1, 1, 1, 1}, at{};
-  std::copy_n(tensor.shape, tensor.ndim, n.begin());
+  const std::array<Index, 4> n = told(tensor, which);
+  std::array<Index, 4> at{};
   for (at[0] = 0; at[0] < n[0]; ++at[0])
     for (at[1] = 0; at[1] < n[1]; ++at[1])
       for (at[2] = 0; at[2] < n[2]; ++at[2])
@@ -63,14 +71,26 @@ bool excludes(const attest_tensor& bias) {
   return std::ranges::any_of(numbers, [](const Edit& number) { return number.value == -INFINITY; });
 }
 
+BiasType bias_type_of(const attest_attention& call) {
+  const auto type = dtype_of(call.bias.dtype), of_q = dtype_of(call.q.dtype);
+  Problem problem;
+  if (of_q) problem.dtype = format_of(*of_q);
+  for (std::size_t n = 0; type && n < bias_type_count; ++n) {
+    problem.bias_type = static_cast<BiasType>(n);
+    if (problem.bias_format() == format_of(*type)) break;
+  }
+  return problem.bias_type;
+}
+
 }  // namespace
 
-std::optional<Problem> recorded(const attest_attention& call, const Problem* like) {
+std::optional<Problem> recorded(const attest_attention& call, const Problem* like, bool values) {
   const std::pair<const attest_tensor&, Edit::Tensor> inputs[] = {
       {call.q, Edit::Tensor::q},       {call.k, Edit::Tensor::k},       {call.v, Edit::Tensor::v},
       {call.bias, Edit::Tensor::bias}, {call.keep, Edit::Tensor::keep}, {call.kv_lengths, Edit::Tensor::kv_lengths}};
+  const auto is_told = [values](Edit::Tensor which) { return values || which > Edit::Tensor::v; };
   std::int64_t numbers = 0;
-  for (const auto& [tensor, which] : inputs) numbers += numbers_in(tensor);
+  for (const auto& [tensor, which] : inputs) numbers += is_told(which) ? numbers_in(tensor, which) : 0;
   if (numbers > (like ? most_numbers : most_numbers_asked)) return std::nullopt;
   Problem p;
   if (like) {
@@ -81,7 +101,6 @@ std::optional<Problem> recorded(const attest_attention& call, const Problem* lik
     p.k_form = like->k_form;
     p.v_form = like->v_form;
     p.seed = like->seed;
-    p.bias_type = like->bias_type;
   }
   p.b = call.q.shape[0];
   p.hq = call.q.shape[1];
@@ -107,6 +126,7 @@ std::optional<Problem> recorded(const attest_attention& call, const Problem* lik
   if (attest_present(&call.bias)) {
     p.bias = like && like->bias != Bias::none ? like->bias : excludes(call.bias) ? Bias::minus_inf : Bias::normal;
     p.bias_axes = axes_of(call.bias);
+    p.bias_type = like ? like->bias_type : bias_type_of(call);
     p.mask_layout = layout_of(call.bias, p.bias_axes);
   }
   if (attest_present(&call.kv_lengths))
@@ -117,7 +137,7 @@ std::optional<Problem> recorded(const attest_attention& call, const Problem* lik
   p.v_layout = layout_of(call.v);
   p.out_layout = layout_of(call.out);
   for (const auto& [tensor, which] : inputs)
-    if (attest_present(&tensor)) tell(tensor, which, p.edits);
+    if (attest_present(&tensor) && is_told(which)) tell(tensor, which, p.edits);
   return p;
 }
 

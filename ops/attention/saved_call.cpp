@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <set>
 
+#include "core/digest.hpp"
 #include "core/error.hpp"
+#include "core/npz_writer.hpp"
+#include "ops/attention/parts.hpp"
 #include "ops/saved_arrays.hpp"
 
 namespace attest::ops::of_attention {
@@ -136,7 +140,53 @@ std::set<std::string, std::less<>> heads_inside(const SavedWords& words) {
   return inside;
 }
 
+// Writes q, k and v beside each other, under a name that their content gives, and returns the file.
+std::string written_values(const std::vector<NamedTensor>& inputs, const std::filesystem::path& folder) {
+  NpzWriter archive;
+  std::string bf16;
+  for (const NamedTensor& input : inputs) {
+    if (input.name != "q" && input.name != "k" && input.name != "v") continue;
+    archive.add(fmt::format("{}.npy", input.name), npy(*input.tensor));
+    if (input.tensor->dtype() == DType::bf16)
+      bf16 += fmt::format("{}\"{}\": \"bf16\"", bf16.empty() ? "" : ", ", input.name);
+  }
+  if (!bf16.empty()) archive.add("manifest.json", fmt::format("{{\"dtypes\": {{{}}}}}", bf16));
+  const std::string bytes = archive.finish();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const std::filesystem::path path = folder / fmt::format("values-{}.npz", hex64(digest_of(bytes)).substr(0, 8));
+  std::ofstream file(path, std::ios::binary);
+  file << bytes << std::flush;
+  if (!file)
+    throw usage_error(fmt::format("{} cannot be written; check its folder and the space there", path.string()));
+  return path.string();
+}
+
 }  // namespace
+
+Problem saved_problem(const Exchange& saved, const std::filesystem::path& folder) {
+  constexpr Index most_literals = 4096;
+  const std::vector<NamedTensor> inputs = saved.inputs();
+  std::vector<NamedTensor> masks;
+  Index values = 0;
+  for (const NamedTensor& input : inputs)
+    if (input.name == "q" || input.name == "k" || input.name == "v")
+      values +=
+          input.tensor->shape()[0] * input.tensor->shape()[1] * input.tensor->shape()[2] * input.tensor->shape()[3];
+    else
+      masks.push_back(input);
+  const bool literal = values <= most_literals;
+  require_few_numbers(masks);
+  attest::Problem problem = recorded(saved.call().as<attest_attention>(), nullptr, literal).value();
+  if (literal) {
+    problem.values = Values::constant;
+    problem.q_form = problem.k_form = problem.v_form = Form::zero;
+  } else {
+    problem.values = Values::file;
+    problem.values_file = written_values(inputs, folder);
+  }
+  return problem;
+}
 
 const std::vector<SavedWord>& saved_words() {
   static const std::vector<SavedWord> all{

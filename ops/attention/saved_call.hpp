@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -50,6 +51,9 @@ SavedTensors saved_tensors(const std::vector<NamedArray>& inputs, const std::vec
 // The same as a call to judge.
 SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
                      const SavedCallOptions& options);
+
+// The same as Op::saved_problem(): the whole call.
+Problem saved_problem(const Exchange& saved, const std::filesystem::path& folder);
 
 // The options as a command line says them: --q NAME, --layout, --scale, --causal, ... Throws Error(usage).
 SavedCallOptions saved_call_options(const SavedWords& words, const attest::Policy& policy);

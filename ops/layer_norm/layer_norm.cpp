@@ -216,6 +216,10 @@ class LayerNorm final : public Op {
                                      const ops::Policy& policy, const SavedWords& words) const override {
     return of_layer_norm::saved_call(inputs, outputs, policy.as<Policy>(), words);
   }
+  [[nodiscard]] ops::Problem saved_problem(const Exchange& saved, Evidence& witness,
+                                           const std::filesystem::path&) const override {
+    return of_layer_norm::saved_problem(saved, witness);
+  }
   [[nodiscard]] const std::vector<SavedWord>& saved_words() const override { return of_layer_norm::saved_words(); }
   [[nodiscard]] std::vector<OtherCall> other_calls(const SavedWords& words) const override {
     return of_layer_norm::other_calls(words);

@@ -48,6 +48,8 @@ const std::vector<SavedWord>& saved_words();
 std::vector<OtherCall> other_calls(const SavedWords& words);
 SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
                      const Policy& policy, const SavedWords& words);
+// The same as Op::saved_problem().
+Problem saved_problem(const Exchange& saved, Evidence& witness);
 // ---- subgraph.cpp
 std::vector<std::unique_ptr<Subgraph>> subgraphs(const graph::Connections& graph);
 std::vector<Unrecognised> unrecognised(const graph::Connections& graph);

@@ -15,6 +15,7 @@
 namespace attest::ops::of_layer_norm {
 namespace {
 
+using attest::layer_norm::Edit;
 using attest::layer_norm::Inputs;
 using attest::layer_norm::Norm;
 using attest::layer_norm::ParamType;
@@ -153,6 +154,28 @@ SavedCall saved_call(const std::vector<NamedArray>& in, const std::vector<NamedA
   if (out) note_narrowed(*out, output, call.notes);
   note_unjudged(results.unused(ignored), in, call.notes);
   return call;
+}
+
+Problem saved_problem(const Exchange& saved, Evidence& witness) {
+  Problem problem = saved.problem().as<Problem>();
+  Index row0 = 0;
+  if (problem.elements() > most_saved_numbers / 4) {
+    row0 = std::exchange(witness.index[0], 0);
+    problem.rows = 1;
+  }
+  problem.judged = 0;
+  problem.values = attest::layer_norm::Values::constant;
+  constexpr std::string_view names[] = {"x", "residual", "gamma", "beta"};
+  for (const NamedTensor& input : saved.inputs()) {
+    const auto which = static_cast<Edit::Tensor>(std::ranges::find(names, input.name) - std::begin(names));
+    const bool matrix = input.tensor->shape().size() == 2;
+    for (Index row = 0; row < (matrix ? problem.rows : 1); ++row)
+      for (Index column = 0; column < problem.hidden; ++column)
+        problem.edits.push_back(
+            {which, row, column, matrix ? input.tensor->at(row0 + row, column) : input.tensor->at(column)});
+  }
+  if (std::ssize(problem.edits) > most_saved_numbers) require_few_numbers(saved.inputs());
+  return problem;
 }
 
 }  // namespace attest::ops::of_layer_norm

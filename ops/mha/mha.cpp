@@ -202,6 +202,10 @@ class Mha final : public Op {
                                      const ops::Policy& policy, const SavedWords& words) const override {
     return of_mha::saved_call(inputs, outputs, policy.as<Policy>(), words);
   }
+  [[nodiscard]] ops::Problem saved_problem(const Exchange& saved, Evidence&,
+                                           const std::filesystem::path&) const override {
+    return of_mha::saved_problem(saved);
+  }
   [[nodiscard]] const std::vector<SavedWord>& saved_words() const override { return of_mha::saved_words(); }
   [[nodiscard]] std::vector<OtherCall> other_calls(const SavedWords& words) const override {
     return of_mha::other_calls(words);

@@ -94,5 +94,7 @@ const std::vector<SavedWord>& saved_words();
 std::vector<OtherCall> other_calls(const SavedWords& words);
 SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<NamedArray>& outputs,
                      const Policy& policy, const SavedWords& words);
+// The same as Op::saved_problem(): the whole call.
+Problem saved_problem(const Exchange& saved);
 
 }  // namespace attest::ops::of_mha

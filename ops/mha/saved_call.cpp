@@ -465,4 +465,20 @@ SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<Na
   return SavedBlock(inputs, outputs, policy, words).call();
 }
 
+Problem saved_problem(const Exchange& saved) {
+  require_few_numbers(saved.inputs());
+  Problem problem = saved.problem().as<Problem>();
+  problem.weights = Weights::zero;
+  const std::vector<NamedTensor> inputs = saved.inputs();
+  for (std::size_t n = 0; n < attest::mha::edit_tensor_count; ++n) {
+    const auto which = static_cast<attest::mha::Edit::Tensor>(n);
+    const auto input = std::ranges::find(inputs, attest::mha::name(which), &NamedTensor::name);
+    if (input == inputs.end()) continue;
+    for_each_index(input->tensor->shape(), [&](Index a, Index b, Index c, Index d) {
+      problem.edits.push_back({which, {a, b, c, d}, input->tensor->at(a, b, c, d)});
+    });
+  }
+  return problem;
+}
+
 }  // namespace attest::ops::of_mha

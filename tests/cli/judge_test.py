@@ -190,6 +190,83 @@ class Judge(Cli):
         object = json.loads(self.judge(0, "--json", "-").stdout)
         self.assertEqual((object["verdict"], object["judged"], object["exit"]), ("pass", 24, 0))
 
+    def stored(self, *words, outputs="bad.npz", inputs="in.npz", policy="f32"):
+        done = self.gives(1, "judge", "--inputs", inputs, "--outputs", outputs, "--policy", policy, *words, "--json", "-")
+        return json.loads(done.stdout).get("reproducer"), done.stderr
+
+    def test_a_failure_is_stored_proven_replayed_and_written_up(self):
+        entry, _ = self.stored()
+        self.assertTrue(entry.startswith("attest-out/judge/corpus/saved_bad.npz/"), entry)
+        self.judge(1, outputs="bad.npz", says=["stored     " + entry])
+        self.gives(0, "certify", entry, says=["stands", "out[0,0,0,0]"])
+        self.gives(0, "replay", entry, says=["1 as expected"])
+        self.gives(1, "replay", entry, "--expect-pass", says=["expected to pass, and fails"])
+        # A kernel that is right gives other numbers; one with the fault gives these.
+        self.gives(1, "replay", entry, "--subject", "builtin:explicit", says=["1 mended"])
+        self.gives(1, "replay", entry, "--subject", "fault:scale-missing", "--expect-pass", says=["expected to pass, and fails"])
+        issue = self.gives(0, "export", entry, "--to", "issue").stdout
+        self.assertIn("# saved:bad.npz, f32: wrong result", issue)
+        self.assertIn("expected", issue)
+        self.gives(0, "export", entry, "--to", "npz", "-o", "again.npz")
+        self.judge(1, inputs="again.npz", outputs="bad.npz")
+        self.judge(0, inputs="again.npz")
+        self.gives(4, "explain", entry, says=["holds saved numbers"])
+
+    def test_what_holds_is_not_stored(self):
+        self.judge(0, "--corpus", "kept")
+        self.assertFalse((self.cwd / "kept").exists())
+        self.assertEqual(self.stored("--corpus", "none"), (None, ""))
+        self.assertFalse((self.cwd / "attest-out").exists())
+
+    def test_an_entry_says_all_of_the_call(self):
+        """Masks, options, tensors of two types, numbers that are not finite, many numbers: the number is as wrong in the entry."""
+        for name, call, extra, words in (
+                ("keep", Call(), {"keep": Array((3, 5), [True, False, True, True, True] * 3, "|b1")}, ["--softcap", 2]),
+                ("bias", Call(round_to=to_half, descr="<f2"), {"bias": Array((1, 2, 1, 5), [0.1 * n for n in range(10)])}, ["--causal"]),
+                ("lengths", Call(b=2), {"kv_lengths": Array((2,), [3, 4], "<i4")}, ["--window-left", 1, "--align", "bottom_right"]),
+                ("many", Call(h=4, lq=64, lk=64, d=16), {}, ["--causal"])):
+            with self.subTest(name):
+                policy = "f16" if name == "bias" else "f32"
+                write_npz(self.cwd / "in.npz", **call.arrays(), **extra)
+                out = call.out()
+                out.values[9] += 3
+                write_npz(self.cwd / "wrong.npz", out=out)
+                entry, notes = self.stored(*words, "--corpus", name, outputs="wrong.npz", policy=policy)
+                self.assertEqual(notes, "")
+                self.assertEqual(len(list((self.cwd / name).rglob("values-*.npz"))), int(name == "many"))
+                self.gives(0, "certify", entry, says=["stands"])
+                self.gives(0, "replay", entry)
+                self.gives(0, "export", entry, "--to", "npz", "-o", "again.npz")
+                said = [json.loads(self.gives(1, "judge", "--inputs", inputs, "--outputs", "wrong.npz", "--policy", policy, *words,
+                                              "--corpus", "none", "--json", "-").stdout) for inputs in ("in.npz", "again.npz")]
+                self.assertEqual(said[0]["witness"], said[1]["witness"])
+                self.assertEqual(said[0]["survey"], said[1]["survey"])
+
+    def test_of_norms_the_row_is_stored(self):
+        rows, hidden = 40, 512
+        x = [to_single(math.sin(n)) for n in range(rows * hidden)]
+        out = []
+        for row in range(rows):
+            one = x[row * hidden:(row + 1) * hidden]
+            mean = sum(one) / hidden
+            deviation = math.sqrt(sum((y - mean) ** 2 for y in one) / hidden + 1e-5)
+            out += [(y - mean) / deviation for y in one]
+        write_npz(self.cwd / "in.npz", x=Array((rows, hidden), x))
+        out[7 * hidden + 3] += 0.01
+        write_npz(self.cwd / "wrong.npz", out=Array((rows, hidden), out))
+        entry, _ = self.stored("--op", "layer_norm", outputs="wrong.npz")
+        self.assertIn("rows=1 hidden=512", json.loads((self.cwd / entry).read_text())["text"])
+        self.gives(0, "certify", entry, says=["stands", "out[0,3,0,0]"])
+        self.gives(0, "replay", entry)
+
+    def test_what_no_problem_says_is_judged_and_not_stored(self):
+        call = Call(h=1, lq=300, lk=300, d=1)
+        write_npz(self.cwd / "in.npz", **call.arrays(), bias=Array((300, 300), [0] * 90000))
+        write_npz(self.cwd / "wrong.npz", out=call.out(scale=3))
+        entry, notes = self.stored("--corpus", "kept", outputs="wrong.npz")
+        self.assertIsNone(entry)
+        self.assertIn("no reproducer is stored: 90000 numbers", notes)
+
     def test_names_layout_and_masks(self):
         a = self.call.arrays()
         swapped = {n: Array((1, x.shape[2], 2, 4), [x.values[(h * x.shape[2] + i) * 4 + c] for i in range(x.shape[2])

@@ -282,5 +282,30 @@ TEST(Tolerance, RoundsUpInDecimal) {
   EXPECT_EQ(rounded_up(0, 3), 0);
 }
 
+TEST(JudgedAgain, TheNumberOfAnEntryDecides) {
+  Entry entry;
+  entry.subject = "saved:out.npz";
+  entry.property = "policy-bound";
+  const Problem problem = attest::problem_from_text("lq=2 lk=3 d=2 dv=2 dtype=f32 values=normal seed=3");
+  entry.problem = problem;
+  entry.contract = contract_for(policy_for(Format::f32));
+  const auto element = entry.problem.op().exchange(entry.problem)->element(entry.contract, "out", {0, 0, 1, 1});
+  Evidence& witness = entry.evidence.emplace();
+  witness.tensor = "out";
+  witness.index = {0, 0, 1, 1};
+  witness.got = element.lo;
+  EXPECT_EQ(judged_again(entry).kind, VerdictKind::pass);
+  witness.got = element.hi + 1;
+  const Verdict verdict = judged_again(entry);
+  EXPECT_EQ(verdict.kind, VerdictKind::fail);
+  EXPECT_EQ(verdict.evidence.value().index, witness.index);
+  EXPECT_EQ(verdict.evidence.value().got, element.hi + 1);
+  for (const auto& [tensor, row] : {std::pair{"out", 2}, {"out", -1}, {"lse", 0}, {"none", 0}}) {
+    witness.tensor = tensor;
+    witness.index = {0, 0, row, 0};
+    EXPECT_THROW((void)judged_again(entry), Error) << tensor << row;
+  }
+}
+
 }  // namespace
 }  // namespace attest::engine

@@ -100,6 +100,17 @@ class Judging(unittest.TestCase):
         swapped = (tensor.swapaxes(1, 2) for tensor in (self.q, self.k, self.v, self.out()))
         self.assertHolds(attest.judge(*swapped, layout="bshd", policy="f16"))
 
+    def test_a_failure_is_stored_where_it_is_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(attest.Failure) as caught:
+                self.judge(self.out(scale=1), corpus=folder)
+            entry = caught.exception.report["reproducer"]
+            self.assertTrue(entry.startswith(folder))
+            self.assertEqual(attest.replay(entry)["as_expected"], 1)
+        with self.assertRaises(attest.Failure) as caught:
+            self.judge(self.out(scale=1))
+        self.assertNotIn("reproducer", caught.exception.report)
+
     def test_what_fails_is_an_assertion_whose_first_line_is_the_witness(self):
         for call in ({}, {"causal": True, "scale": 1}, {"causal": True, "softcap": 1}):
             with self.assertRaises(AssertionError) as caught:

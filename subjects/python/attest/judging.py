@@ -40,7 +40,8 @@ class Bound(Report):
 
 
 def judge(q: Any = None, k: Any = None, v: Any = None, out: Any = None, *, policy: str | None = None,
-          contract: Mapping[str, Any] | str | None = None, op: str | None = None, **call: Any) -> Report:
+          contract: Mapping[str, Any] | str | None = None, op: str | None = None, corpus: str | os.PathLike[str] | None = None,
+          **call: Any) -> Report:
     """Judges the result of a call that has been made: could a correct kernel have returned `out` for these inputs?
 
         attest.judge(q, k, v, out, causal=True, policy="f16")
@@ -59,6 +60,8 @@ def judge(q: Any = None, k: Any = None, v: Any = None, out: Any = None, *, polic
                 stages q, k, v, heads_out
     all         rows: how many rows are judged, spread evenly (all)
 
+    `corpus` names a folder in which a failure is stored; the file is report["reproducer"], for certify, replay and export.
+
     Returns the Report if every element holds. Raises Failure, an AssertionError, if some element could not come from a kernel that keeps
     the policy: its first line names the element, its text says what is wrong; NotTested where there is no verdict; TypeError for a
     keyword that no call has.
@@ -66,7 +69,7 @@ def judge(q: Any = None, k: Any = None, v: Any = None, out: Any = None, *, polic
     __tracebackhide__ = True
     call = {"q": q, "k": k, "v": v, "out": out, **call}
     with tempfile.TemporaryDirectory(prefix="attest-") as folder:
-        words = saved(Path(folder), op, call, OUTPUTS)
+        words = [*saved(Path(folder), op, call, OUTPUTS), "--corpus", "none" if corpus is None else os.fspath(corpus)]
         try:
             return without_heading(asked(["judge", *words, *promised(Path(folder), policy, contract)]))
         except Failure as failure:
