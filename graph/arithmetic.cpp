@@ -120,6 +120,10 @@ class Member final : public Arithmetic {
     saturate(x, format);
   }
 
+  [[nodiscard]] std::uint64_t undefined(std::uint64_t /*usual*/, Place place, std::uint64_t element) const override {
+    return extend(extend(seed_, place), element);
+  }
+
  private:
   static constexpr std::uint64_t flush_draw = 0x666c757368, absolute_draw = 0x6162736f6c757465;
 

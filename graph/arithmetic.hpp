@@ -36,6 +36,11 @@ class Arithmetic {
   // Inputs and initialisers that are computed with in a `format` narrower than their own: numbers past its range
   // saturate, so that a mask of lowest finite numbers stays finite.
   virtual void convert(std::span<double> x, Format format, Place place) const = 0;
+  // Bits of a result that ONNX leaves undefined, such as an integer of a number that its type does not hold: `usual`
+  // ones, or any.
+  [[nodiscard]] virtual std::uint64_t undefined(std::uint64_t usual, Place /*place*/, std::uint64_t /*element*/) const {
+    return usual;
+  }
 };
 
 // float64, nothing rounded: the reference.
@@ -45,7 +50,7 @@ std::unique_ptr<Arithmetic> nearest();
 // A member of the ensemble (docs/graphs.md section 2): results rounded up or down at random, by a hash of seed, place
 // and the lower neighbour, so that equal values round alike and exact ones stay; sums and functions off by noise of the
 // modelled size. Subnormal results of f32 and bf16 are flushed to zero in every other place. Conversions are rounded at
-// random, too, or to nearest.
+// random, too, or to nearest. What ONNX leaves undefined is any number.
 enum class Conversion : std::uint8_t { at_random, to_nearest };
 std::unique_ptr<Arithmetic> member(std::uint64_t seed, Conversion conversion = Conversion::at_random);
 

@@ -222,6 +222,13 @@ void sign(Step& step) {
 
 namespace {
 
+// Tells whether a number, truncated, is one of an integer type.
+bool is_held(double x, Type type) noexcept {
+  const auto [least, most] = range_of(type);
+  const double beyond = type == Type::u64 ? 0x1p64 : static_cast<double>(most) + 1, whole = std::trunc(x);
+  return whole >= static_cast<double>(least) && whole < beyond;
+}
+
 // Truncates a number. ONNX leaves open what becomes of one that the type does not hold: here its nearest number, and 0
 // for NaN.
 std::int64_t truncated(double x, Type type) noexcept {
@@ -261,6 +268,11 @@ Array cast_floats(Step& step, const Array& x, Type to) {
     if (is_code(to)) return encoded(to, v, how);
     return to == Type::boolean ? std::int64_t{v != 0} : truncated(v, to);
   });
+  std::vector<Index> open;
+  if (!is_code(to) && to != Type::boolean)
+    for (std::size_t i = 0; i < x.floats.size(); ++i)
+      if (!is_held(x.floats[i], to)) open.push_back(static_cast<Index>(i));
+  step.leave_open(out, open);
   return out;
 }
 

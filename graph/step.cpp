@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "graph/sums.hpp"
+#include "graph/zip.hpp"
 
 namespace attest::graph {
 
@@ -176,6 +177,19 @@ void Step::function(Array& x, double relative, double absolute, Format format) {
   const Place place = next_place();
   for (std::size_t l = 0; l < lanes_.size(); ++l)
     lanes_[l]->function(x.lane(static_cast<Index>(l)), format, relative, absolute, place);
+}
+
+void Step::leave_open(Array& x, std::span<const Index> elements) {
+  if (elements.empty()) return;
+  const Index size = x.size(), copies = x.lanes == 1 ? static_cast<Index>(lanes_.size()) : 1;
+  spread(x);
+  const Place place = next_place();
+  for (const Index first : elements)
+    for (Index at = first; at < first + copies * size; at += size) {
+      std::int64_t& v = x.integers[static_cast<std::size_t>(at)];
+      v = wrapped(x.type, lanes_[static_cast<std::size_t>(at / size)]->undefined(
+                              bits_of(v), place, static_cast<std::uint64_t>(at % size)));
+    }
 }
 
 void Step::sum(Array& sums, Index terms, std::span<const double> squares,

@@ -103,6 +103,8 @@ class Step {
   // Values of an elementary function, see Arithmetic::function.
   void function(Array& x, double relative, double absolute = 0);
   void function(Array& x, double relative, double absolute, Format format);
+  // Elements of an integer tensor, lane by lane as it is held, that ONNX leaves undefined, see Arithmetic::undefined.
+  void leave_open(Array& x, std::span<const Index> elements);
   // Sums that are exact so far, `squares` the sums of squares in lane 0, one for each where has_errors(); terms_of as
   // in Sums, of one lane.
   void sum(Array& sums, Index terms, std::span<const double> squares,

@@ -212,6 +212,27 @@ TEST(Ensemble, JudgesIntegersWhereMembersAgree) {
   EXPECT_EQ(ensemble.judge({integers(Type::boolean, {3}, {1, 0, 1})}).outcome, Outcome::failed);
 }
 
+// What becomes of a float that no number of an integer type is near to ONNX leaves undefined: runtimes saturate, or give
+// the least number, or the lowest bits. Elements beside it are judged.
+TEST(Ensemble, LeavesCastsPastTheRangeUndetermined) {
+  File f;
+  f.inputs = {{"x", Type::f32, {4}}};
+  f("Cast", {"x"}, {test::attr("to", std::int64_t{3})}, "y");     // int8
+  f("Cast", {"y"}, {test::attr("to", std::int64_t{1})}, "back");  // float32
+  f.outputs = {"y", "back"};
+  const Program program(read_model(f.bytes(), "m"));
+  Ensemble ensemble(program, {{"x", floats(Type::f32, {4}, {127.9, -128.9, 128, NAN})}}, {}, 1);
+  const auto judged = [&](std::vector<std::int64_t> y) {
+    std::vector<double> back(y.begin(), y.end());
+    return ensemble.judge({integers(Type::i8, {4}, std::move(y)), floats(Type::f32, {4}, std::move(back))});
+  };
+  EXPECT_EQ(judged({127, -128, 127, 0}).outcome, Outcome::held);
+  EXPECT_EQ(judged({127, -128, 127, 0}).undetermined, 2);
+  EXPECT_EQ(judged({127, -128, -128, -128}).outcome, Outcome::held);
+  EXPECT_EQ(judged({-128, -128, 127, 0}).outcome, Outcome::failed);
+  EXPECT_EQ(judged({127, -127, 127, 0}).outcome, Outcome::failed);
+}
+
 // A result that differs by far less than it may is told as that: 1e4 - 1e4 + x loses x.
 TEST(Ensemble, CallsAWideResultVacuous) {
   File f;
