@@ -49,7 +49,6 @@ struct ProbeTask {
 };
 
 void ask_tasks(const SubjectFactory& subject, const Op& op, int jobs, std::vector<ProbeTask>& tasks) {
-  if (tasks.empty()) return;
   std::exception_ptr error;
 #pragma omp parallel num_threads(std::min(jobs, static_cast <int>(tasks.size())))
   {
@@ -93,6 +92,10 @@ Observed observe(const SubjectFactory& subject, const Op& op, int jobs, double s
   };
   const Timed timed(
       subject, [=] { return left() <= 0; }, left);
+  const double first_call = (info.plan_ms + info.warm_up_ms.value_or(0)) / 1000;  // seconds
+  const auto ask = [&](std::vector<ProbeTask>& tasks) {
+    if (!tasks.empty() && left() > first_call) ask_tasks(timed, op, jobs, tasks);
+  };
   if (!observed) {
     observed.emplace(Observed{{}, {}, choices_of(info), std::nullopt});
     std::vector<ProbeTask> plain;
@@ -104,7 +107,7 @@ Observed observe(const SubjectFactory& subject, const Op& op, int jobs, double s
       };
       if (has_more(op, generous, dtype)) plain.push_back({dtype, generous, {}, asks, {}});
     }
-    ask_tasks(timed, op, jobs, plain);
+    ask(plain);
     for (const ProbeTask& task : plain) {
       if (task.rows)
         observed->contracts[place_of(task)] = op.probes()->narrowed(task.generous, *task.rows);
@@ -122,7 +125,7 @@ Observed observe(const SubjectFactory& subject, const Op& op, int jobs, double s
     };
     for (const FormChoice& choice : observed->unasked) formed.push_back({dtypes[n], generous, {choice}, gained, {}});
   }
-  ask_tasks(timed, op, jobs, formed);
+  ask(formed);
   const auto keeps = [&](const ProbeTask& task) {
     const Policy narrow = policy_of(observed->contracts[place_of(task)]);
     const Policy its = policy_of(op.probes()->narrowed(task.generous, *task.rows));

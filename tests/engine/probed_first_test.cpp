@@ -243,6 +243,23 @@ TEST(ProbedFirst, WithoutTimeNothingIsAssumed) {
   EXPECT_NE(asked(cache.path()).probed.subject->info().declared, nullptr);
 }
 
+TEST(ProbedFirst, AFirstCallThatTakesLongerThanTheTimeIsNotBegun) {
+  std::atomic<int> calls = 0;
+  SubjectInfo info = silent("1.0");
+  info.plan_ms = 1500;
+  info.warm_up_ms = 5000;
+  ProbeFirstOptions options = asking();
+  options.seconds = 6;
+  const ProbedFirst probed =
+      probed_first(without_contract("builtin:explicit", "f16", info, &calls), attention(), options);
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(probed.observed->seconds, 6);
+  info.warm_up_ms = 4000;
+  EXPECT_FALSE(
+      probed_first(without_contract("builtin:explicit", "f16", info, &calls), attention(), options).observed->seconds);
+  EXPECT_GT(calls, 0);
+}
+
 TEST(ProbedFirst, WhoDeclaresAPolicyOrHasNothingToGainIsNotAsked) {
   std::atomic<int> calls = 0;
   EXPECT_FALSE(probed_first(without_contract("builtin:fused", "f32", silent("1", "f32"), &calls), attention(), asking())
