@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/model.hpp"
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
@@ -23,6 +24,7 @@ namespace {
 constexpr double most_seconds = 10;  // for a subject that answers slowly; work limits the rest
 
 int explain_entry(const Settings& settings, const std::string& path) {
+  if (is_model_entry(path)) return explain_model_entry(settings, path);
   std::unique_ptr<OutputFile> json;
   if (const auto file = settings.text("json")) json = std::make_unique<OutputFile>(*file, "--json");
   const engine::Entry entry = engine::read_entry(path);
@@ -65,10 +67,12 @@ void add_explain(CLI::App& app, Run& run) {
   auto file = std::make_shared<std::string>();
   auto settings = std::make_shared<Settings>();
   verb->add_option("FILE", *file, "a corpus file")->type_name("")->required();
-  std::vector<Option> options{{"subject", "SUBJECT", "run this subject instead of the one the file names"},
-                              {"subject-b", "SUBJECT", "of an entry of two subjects, the second one likewise"},
-                              {"changes", "N", "neighbouring problems to try (48)"},
-                              {"json", "FILE", "one JSON object; - is stdout"}};
+  std::vector<Option> options{
+      {"subject", "SUBJECT", "run this subject instead of the one the file names"},
+      {"subject-b", "SUBJECT", "of an entry of two subjects, the second one likewise"},
+      {"on", "RUNTIME", "of an entry of a model whose runtime is a script that you have not run before: the script"},
+      {"changes", "N", "neighbouring problems to try (48)"},
+      {"json", "FILE", "one JSON object; - is stdout"}};
   for (const Option& option : subject_options()) options.push_back(option);
   options.push_back(second_python());
   settings->declare(*verb, options);

@@ -280,6 +280,24 @@ models::Replayed replay_model_entry(const Settings& settings, const fs::path& fi
   return models::replay_entry(file, resolvers_of(settings), settings.flag("expect-pass"));
 }
 
+int explain_model_entry(const Settings& settings, const fs::path& file) {
+  std::unique_ptr<OutputFile> json;
+  if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
+  const models::Summary summary = models::explain_entry(file, resolvers_of(settings));
+  const Exit exit = summary.findings.empty() ? summary.exit() : Exit::found;
+  if (!json || !json->is_stdout())
+    std::cout << fmt::format("attest explain {}\n", report::printable(file.string()))
+              << report::summary_text(summary, read_look(settings));
+  if (json) {
+    nlohmann::ordered_json object = report::summary_json(summary);
+    object["verb"] = "explain";
+    object["file"] = file.string();
+    object["fails"] = !summary.findings.empty();
+    write_json(*json, object);
+  }
+  return static_cast<int>(exit);
+}
+
 int shrink_model_entry(const Settings& settings, const fs::path& file) {
   const auto calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(10'000));
   // CORPUS/MODEL/FILE.json: the corpus is two folders up.

@@ -21,6 +21,7 @@ int run_model(const Settings& settings, const std::string& verb, const std::stri
 
 bool is_model_entry(const std::filesystem::path& file);
 models::Replayed replay_model_entry(const Settings& settings, const std::filesystem::path& file);
+int explain_model_entry(const Settings& settings, const std::filesystem::path& file);
 int shrink_model_entry(const Settings& settings, const std::filesystem::path& file);
 // `format`: the value of --to.
 int export_model_entry(const Settings& settings, const std::filesystem::path& file, const std::string& format);

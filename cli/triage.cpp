@@ -11,6 +11,7 @@
 
 #include "cli/campaign_option.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/model.hpp"
 #include "cli/outputs.hpp"
 #include "cli/settings.hpp"
 #include "cli/subject_option.hpp"
@@ -20,6 +21,9 @@
 #include "engine/campaign.hpp"
 #include "engine/campaign_folder.hpp"
 #include "engine/cluster.hpp"
+#include "models/entry.hpp"
+#include "models/folder.hpp"
+#include "report/models.hpp"
 #include "report/observers.hpp"
 #include "report/text.hpp"
 
@@ -72,20 +76,34 @@ int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile
 int triage_corpus(const fs::path& folder, OutputFile* json, const report::Look& look) {
   engine::Summary summary;
   summary.verb = "triage";
+  std::vector<models::EntryFile> of_models;
   for (const fs::path& file : engine::corpus_files({folder})) {
+    if (is_model_entry(file)) {
+      of_models.push_back({models::read_entry(file), file});
+      continue;
+    }
     engine::Finding finding;
     finding.entry = engine::read_entry(file);
     if (finding.entry.expect != VerdictKind::fail) continue;
     finding.case_number = summary.findings.size();
     finding.reproducer = file.string();
-    summary.subject = finding.entry.subject;
+    const std::string& subject = finding.entry.subject;  // none where there are several
+    summary.subject = summary.findings.empty() || summary.subject == subject ? subject : "";
     summary.findings.push_back(std::move(finding));
   }
-  if (summary.findings.empty())
+  const std::vector<models::EntryDefect> defects = models::grouped(std::move(of_models));
+  if (summary.findings.empty() && defects.empty())
     throw usage_error(folder.string() + " holds neither a campaign nor a reproducer of a failure");
   summary.defects = engine::cluster(summary.findings, {engine::CaseTable(Supports::everything()), {}, {}});
-  if (json == nullptr || !json->is_stdout()) std::cout << report::triage_text(summary, look);
-  return tell(summary, json);
+  if (json == nullptr || !json->is_stdout())
+    std::cout << (summary.findings.empty() ? "" : report::triage_text(summary, look))
+              << report::triage_text(defects, look);
+  if (json) {
+    nlohmann::ordered_json object = report::summary_json(summary);
+    object["models"] = report::triage_json(defects);
+    write_json(*json, object);
+  }
+  return static_cast<int>(Exit::found);
 }
 
 // Someone who points above the campaigns means one of them.
@@ -105,7 +123,10 @@ int triage(const Settings& settings, const std::string& text) {
   if (!fs::is_directory(folder)) throw usage_error(text + " is no folder: triage takes a campaign folder or a corpus");
   std::unique_ptr<OutputFile> json;
   if (const auto path = settings.text("json")) json = std::make_unique<OutputFile>(*path, "--json");
-  if (fs::exists(folder / "campaign.json")) return triage_campaign(settings, folder, json.get());
+  if (fs::exists(folder / "campaign.json")) {
+    if (models::is_campaign(folder)) return triage_corpus(folder / "corpus", json.get(), read_look(settings));
+    return triage_campaign(settings, folder, json.get());
+  }
   refuse_folder_of_campaigns(folder);
   return triage_corpus(folder, json.get(), read_look(settings));
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
 
 #include "core/digest.hpp"
 #include "core/error.hpp"
@@ -227,6 +229,20 @@ fs::path write_entry(const Entry& entry, const std::optional<Place>& place, cons
   }
   engine::write_file(beside(".json"), json_text(object, 2) + "\n");
   return beside(".json");
+}
+
+std::vector<EntryDefect> grouped(std::vector<EntryFile> entries) {
+  const auto key_of = [](const Entry& entry) {
+    return std::tuple(entry.model_digest, entry.runtime, entry.tensor, entry.tensor.empty() ? entry.key : "");
+  };
+  std::vector<EntryDefect> defects;
+  for (EntryFile& one : entries) {
+    if (one.entry.expect != "fail") continue;
+    const auto same = std::ranges::find_if(
+        defects, [&](const EntryDefect& defect) { return key_of(defect.front().entry) == key_of(one.entry); });
+    (same == defects.end() ? defects.emplace_back() : *same).push_back(std::move(one));
+  }
+  return defects;
 }
 
 }  // namespace attest::models

@@ -52,4 +52,15 @@ Entry read_entry(const std::filesystem::path& file);
 std::filesystem::path write_entry(const Entry& entry, const std::optional<Place>& place,
                                   const std::filesystem::path& folder);
 
+// An entry and its file.
+struct EntryFile {
+  Entry entry;
+  std::filesystem::path file;
+};
+// Failures of one runtime on one model with the same first wrong tensor, or, where none is known, of the same key. The
+// entries alone say it: nothing is asked.
+using EntryDefect = std::vector<EntryFile>;
+// The defects of entries that expect a failure, in the order of their first files.
+std::vector<EntryDefect> grouped(std::vector<EntryFile> entries);
+
 }  // namespace attest::models

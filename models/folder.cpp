@@ -12,6 +12,11 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+json identity_in(const std::filesystem::path& folder) {
+  constexpr std::uintmax_t largest_identity = 1 << 20;
+  return parse_json(engine::read_file(folder / "campaign.json", largest_identity));
+}
+
 }  // namespace
 
 Folder::Folder(const std::filesystem::path& folder, const ordered_json& identity, Summary& summary)
@@ -54,9 +59,10 @@ std::vector<Folder::CaseLine> Folder::cases() const {
   return in_order;
 }
 
+bool is_campaign(const std::filesystem::path& folder) { return identity_in(folder).value("kind", "") == "model"; }
+
 Summary summary_in(const std::filesystem::path& folder) {
-  constexpr std::uintmax_t largest_identity = 1 << 20;
-  const json campaign = parse_json(engine::read_file(folder / "campaign.json", largest_identity));
+  const json campaign = identity_in(folder);
   Summary summary;
   summary.subjects = campaign.at("subjects").get<std::vector<std::string>>();
   summary.policy = campaign.at("policy").get<std::string>();

@@ -42,6 +42,9 @@ class Folder {
   engine::JsonLines progress_, findings_, cases_;
 };
 
+// Tells whether a folder is of such a campaign. Throws Error(usage) and nlohmann's exceptions where its campaign.json is
+// damaged.
+bool is_campaign(const std::filesystem::path& folder);
 // The summary in a folder, read without a lock and without its conditions: the campaign may go on, or was killed.
 // Throws Error(usage) and nlohmann's exceptions for one that is damaged, or none of a model.
 Summary summary_in(const std::filesystem::path& folder);

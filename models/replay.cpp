@@ -61,25 +61,48 @@ Part model_of(const Entry& entry, const Resolvers& resolvers) {
   return part_of_file(std::move(bytes), entry.model.filename().string());
 }
 
+namespace {
+
+// A campaign of the one problem of an entry.
+struct AskedAgain {
+  Part model;
+  CampaignOptions options;
+  std::vector<Subject> subjects;
+  Summary summary;
+};
+AskedAgain asked_again(const Entry& entry, const std::filesystem::path& file, const Resolvers& resolvers,
+                       std::int64_t calls) {
+  if (entry.build.fixed)
+    throw usage_error(fmt::format("{} is of a build for one problem's lengths: nothing is shrunk or looked for there",
+                                  file.string()));
+  AskedAgain asked{model_of(entry, resolvers), {}, std::vector<Subject>(1), {}};
+  CampaignOptions& options = asked.options;
+  options.model = entry.model;
+  options.precision = graph::precision_from_text(entry.policy);
+  options.law_glob = entry.law;
+  options.constraints = constraints_of(entry, *asked.model.program);
+  options.given = {entry.inputs, entry.inputs_digest, options.constraints.given};
+  options.shrink_calls = calls;
+  asked.subjects[0] = {resolvers.runtime(entry), entry.runtime, entry.runtime_file, {entry.build.level}};
+  std::vector<graph::Problem> before;
+  for (const std::string& text : entry.after) before.push_back(graph::problem_from_text(text));
+  asked.summary =
+      run_problem(asked.model, asked.subjects, graph::problem_from_text(entry.problem), options, {}, before);
+  return asked;
+}
+
+}  // namespace
+
+Summary explain_entry(const std::filesystem::path& file, const Resolvers& resolvers) {
+  Summary summary = asked_again(read_entry(file), file, resolvers, 0).summary;
+  for (Finding& finding : summary.findings) finding.reproducer = file;
+  return summary;
+}
+
 ShrunkEntry shrink_entry(const std::filesystem::path& file, const Resolvers& resolvers, std::int64_t calls,
                          const std::filesystem::path& corpus) {
   const Entry old = read_entry(file);
-  if (old.build.fixed)
-    throw usage_error(
-        fmt::format("{} is of a build for one problem's lengths: nothing is shrunk there", file.string()));
-  const Part model = model_of(old, resolvers);
-  CampaignOptions options;
-  options.model = old.model;
-  options.precision = graph::precision_from_text(old.policy);
-  options.law_glob = old.law;
-  options.constraints = constraints_of(old, *model.program);
-  options.given = {old.inputs, old.inputs_digest, options.constraints.given};
-  options.shrink_calls = calls;
-  std::vector<Subject> subjects(1);
-  subjects[0] = {resolvers.runtime(old), old.runtime, old.runtime_file, {old.build.level}};
-  std::vector<graph::Problem> before;
-  for (const std::string& text : old.after) before.push_back(graph::problem_from_text(text));
-  const Summary summary = run_problem(model, subjects, graph::problem_from_text(old.problem), options, {}, before);
+  const auto [model, options, subjects, summary] = asked_again(old, file, resolvers, calls);
   ShrunkEntry shrunk{false, "", old, std::nullopt, {}};
   const auto same = std::ranges::find(summary.findings, old.key, &Finding::key);
   if (same == summary.findings.end()) {

@@ -27,6 +27,10 @@ struct Resolvers {
 // Asks what an entry says of a fresh process. `expect_pass`: it must pass, whatever it says.
 Replayed replay_entry(const std::filesystem::path& file, const Resolvers& resolvers, bool expect_pass);
 
+// Asks the problem of an entry once more and looks for the first wrong tensor, as a campaign does; no finding where it
+// holds now. Throws as read_entry and resolvers, and Error(usage) for entries of a build for one problem's lengths.
+Summary explain_entry(const std::filesystem::path& file, const Resolvers& resolvers);
+
 // The result of shrinking an entry once more.
 struct ShrunkEntry {
   bool fails = false;  // still, on a fresh process; else `sentence` says what it does

@@ -66,6 +66,14 @@ std::string size_of(const Entry& entry) {
   return text;
 }
 
+// The problem of a finding; of a stored one no more than a screen holds, since its file has the rest.
+std::string problem_text(const Finding& finding) {
+  constexpr std::size_t most = 2000;
+  const std::string text = to_text(finding.entry.problem);
+  if (finding.reproducer.empty() || text.size() <= most) return text;
+  return text.substr(0, text.rfind(';', most)) + fmt::format("; ... ({} characters, in the reproducer)", text.size());
+}
+
 std::string title(const Summary& summary, const Defect& defect, std::size_t number, const Look& look) {
   const Finding& finding = summary.findings[defect.findings.front()];
   const std::string name = look.verbose ? finding.entry.bucket : headline(summary, defect);
@@ -89,7 +97,7 @@ std::string in_full(const Summary& summary, const Defect& defect, std::size_t nu
     text += item("B", side_line(entry.evidence->sides[1]));
   }
   text += item("said", entry.reason) + item("in words", in_words(entry));
-  text += item("problem", to_text(entry.problem)) + item("in decimal", decimals(entry.problem));
+  text += item("problem", problem_text(finding)) + item("in decimal", decimals(entry.problem));
   text += printable_lines(conditions_text(entry, "     ", 11));
   if (const auto basis = engine::basis(entry.property); look.verbose || basis != "proof")
     text += item("shown by", std::string(basis));

@@ -287,6 +287,43 @@ std::string summary_text(const Summary& summary, const Look& look) {
   return text + (look.verbose ? statistics(summary) : "  -v shows the laws, what could not be judged, and why\n");
 }
 
+std::string triage_text(const std::vector<models::EntryDefect>& defects, const Look& look) {
+  if (defects.empty()) return {};
+  std::size_t entries = 0;
+  for (const models::EntryDefect& defect : defects) entries += defect.size();
+  std::string text =
+      fmt::format("{} of models in {}\n", counted(defects.size(), "defect"), counted(entries, "reproducer"));
+  for (std::size_t n = 0; n < defects.size(); ++n) {
+    const auto& [entry, file] = defects[n].front();
+    const std::string name = fmt::format("{} on {} (law {})", entry.key, entry.runtime, entry.law);
+    text += fmt::format("\n  {}. {}  in {}\n", n + 1, painted(look, Part::title, printable(name)),
+                        counted(defects[n].size(), "reproducer"));
+    text += row("model", entry.model.string()) + row("witness", entry.reason);
+    if (!entry.tensor.empty())
+      text += row("where", fmt::format("{}, that {} gives ({})", entry.tensor,
+                                       entry.node.empty() ? "a node" : "'" + entry.node + "'", entry.op));
+    text += row("segment", fmt::format("{}", fmt::join(entry.segment, ", "))) + row("problem", entry.problem);
+    text += fmt::format("     {:<11}{}\n", "rerun",
+                        painted(look, Part::command, printable("attest replay " + shell_quoted(file.string()))));
+  }
+  return text;
+}
+
+ordered_json triage_json(const std::vector<models::EntryDefect>& defects) {
+  ordered_json all = ordered_json::array();
+  for (const models::EntryDefect& defect : defects) {
+    const models::Entry& entry = defect.front().entry;
+    ordered_json object{
+        {"model", entry.model.string()}, {"runtime", entry.runtime}, {"law", entry.law}, {"key", entry.key},
+        {"tensor", entry.tensor},        {"node", entry.node},       {"op", entry.op},   {"problem", entry.problem},
+        {"reason", entry.reason}};
+    object["reproducers"] = ordered_json::array();
+    for (const models::EntryFile& one : defect) object["reproducers"].push_back(one.file.string());
+    all.push_back(std::move(object));
+  }
+  return all;
+}
+
 namespace {
 
 ordered_json json_of(const LawCounts& counts) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -27,6 +28,9 @@ nlohmann::ordered_json coverage_json(const models::Coverage& coverage);
 // Results that were got elsewhere: a line for the verdict and one for each output.
 std::string judged_text(const models::JudgedOutputs& judged, const graph::Precision& precision, const Look& look = {});
 nlohmann::ordered_json judged_json(const models::JudgedOutputs& judged, const graph::Precision& precision);
+// The defects of a corpus: each with its simplest reproducer, as far as its file tells.
+std::string triage_text(const std::vector<models::EntryDefect>& defects, const Look& look = {});
+nlohmann::ordered_json triage_json(const std::vector<models::EntryDefect>& defects);
 std::string_view name(models::Outcome outcome) noexcept;
 
 }  // namespace attest::report

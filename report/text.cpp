@@ -202,7 +202,7 @@ std::string check_line(const engine::Summary& summary, std::string_view law, std
 }
 
 std::string rerun_line(const engine::Summary& summary, const engine::Finding& finding) {
-  const bool portable = finding.entry.subject == summary.subject;
+  const bool portable = summary.subject.empty() || finding.entry.subject == summary.subject;
   const auto& b = finding.entry.subject_b;
   const bool portable_b = !b || b->subject == summary.subject_b;
   if (!finding.reproducer.empty())

@@ -381,7 +381,34 @@ class Model(Cli):
         # The problem as it stands, and other verbs.
         done = self.attest("check", "cross-encoder.onnx", "--on", "onnxruntime:all", "--problem", finding["problem"])
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.refused("explain", file.relative_to(self.cwd), says=["an entry of a model"])
+
+    def test_an_entry_is_explained_and_a_corpus_grouped(self):
+        constrain = ("--constrain", "size.batch=4 size.length=4")
+        for law in ("spread", "batch-alone"):
+            self.summary("check", "cross-encoder.onnx", "--on", "leaky.py", "--corpus", "corpus", "--property", law, *constrain, status=1)
+        files = sorted(str(file.relative_to(self.cwd)) for file in self.cwd.glob("corpus/*/*.json"))
+        self.assertEqual(len(files), 2)
+        spread = next(file for file in files if "spread" in file)
+        explained, done = self.summary("explain", spread, status=1)
+        self.assertEqual((explained["verb"], explained["fails"]), ("explain", True))
+        self.assertEqual(explained["findings"][0]["place"]["tensor"], "layer2.context")
+        self.assertIn("layer2.context, that 'layer2.context' gives (MatMul)", done.stdout)
+        self.assertIn(f"attest replay {spread}", done.stdout)
+        told, done = self.summary("triage", "corpus", status=1)
+        self.assertEqual([(one["tensor"], one["op"]) for one in told["models"]], [("layer2.context", "MatMul")])
+        self.assertEqual(sorted(told["models"][0]["reproducers"]), files)
+        self.assertIn("1 defect of models in 2 reproducers", done.stdout)
+        # A failure of another model is another defect; the entries of kernels beside them stay theirs.
+        self.summary("check", "norm.onnx", "--on", self.runtime("got = [array * np.float32(1.5) for array in got]"), "--corpus", "corpus",
+                     "--property", "spread", "--cases", 3, status=1)
+        self.assertEqual(self.attest("check", "fault:scale-missing", "--corpus", "corpus").returncode, 1)
+        told, done = self.summary("triage", "corpus", status=1)
+        self.assertEqual(sorted(len(one["reproducers"]) for one in told["models"]), [1, 2])
+        self.assertEqual(len(told["defects"]), 1)
+        self.assertIn("2 defects of models in 3 reproducers", done.stdout)
+        # Mended: there is nothing to explain.
+        (self.cwd / "leaky.py").write_text((self.cwd / "leaky.py").read_text().replace('"layer2.context"', '"nothing"'))
+        self.assertFalse(self.summary("explain", spread, status=0)[0]["fails"])
 
     def test_replay_takes_models_and_others_together(self):
         self.summary("check", "cross-encoder.onnx", "--on", "leaky.py", "--corpus", "corpus", "--cases", 9, status=1)
