@@ -62,6 +62,13 @@ void read_in_words_of(const ops::Op& op, const Settings& settings, engine::Campa
   if (const auto predicate = settings.text("assume")) options.assume.emplace(*predicate, op);
 }
 
+// Today in UTC, "2026-11-29".
+std::string today() {
+  const std::chrono::year_month_day day{std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now())};
+  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(day.year()), static_cast<unsigned>(day.month()),
+                     static_cast<unsigned>(day.day()));
+}
+
 void read_domain(const Settings& settings, engine::CampaignOptions& options) {
   options.sizes = read_sizes(settings);
   if (const ops::Op* op = asked_op(settings)) {
@@ -69,7 +76,7 @@ void read_domain(const Settings& settings, engine::CampaignOptions& options) {
   } else if (const ops::Op* op = ops::find_op(builtin_op(options.subject))) {
     read_in_words_of(*op, settings, options);
   }
-  if (const auto known = settings.text("known")) options.known = engine::known_entries(*known);
+  options.known = read_known(settings);
 }
 
 // The seed that the rest of an open file says. Closes it, but for stdin, stdout and stderr. Throws Error(usage).
@@ -198,6 +205,15 @@ std::filesystem::path campaign_folder(const Settings& settings, bool open_ended,
                                       std::optional<std::uint64_t> seed) {
   if (const auto folder = settings.text("output")) return *folder;
   return open_ended ? new_folder(std::filesystem::path("attest-out") / folder_name, seed) : std::filesystem::path();
+}
+
+std::vector<engine::KnownEntry> read_known(const Settings& settings) {
+  std::vector<engine::KnownEntry> known;
+  if (const auto corpus = settings.text("known")) known = engine::known_entries(*corpus);
+  for (const auto& [entry, reason, until] : settings.waivers())
+    std::ranges::move(engine::known_entries(entry, engine::Waiver{reason, until, today() > until}),
+                      std::back_inserter(known));
+  return known;
 }
 
 void read_campaign(const Settings& settings, bool open_ended, const std::string& folder_name,

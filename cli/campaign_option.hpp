@@ -40,6 +40,9 @@ CampaignExtent read_extent(const Settings& settings, bool open_ended);
 std::filesystem::path campaign_folder(const Settings& settings, bool open_ended, const std::string& folder_name,
                                       std::optional<std::uint64_t> seed);
 
+// The failures that --known and the tables [[waive]] of attest.toml name. Throws Error(usage) on the first damaged file.
+std::vector<engine::KnownEntry> read_known(const Settings& settings);
+
 // Reads them for a campaign of `options.verb`, all but laws and subjects. `open_ended`: it draws for 30 s with a random
 // seed unless told, goes on after failures, and has a folder, of `folder_name` below attest-out.
 void read_campaign(const Settings& settings, bool open_ended, const std::string& folder_name,

@@ -42,7 +42,7 @@ std::string text_here(const char* path) {
   return std::filesystem::exists(path, error) || error ? engine::read_file(path, largest_file) : "";
 }
 
-constexpr std::string_view graph_table = "graph", profiles_table = "profiles";
+constexpr std::string_view graph_table = "graph", profiles_table = "profiles", waivers_table = "waive";
 
 // [graph.size] batch = "1..8" and size.batch = "1..8" of [graph] are one thing in TOML.
 std::vector<std::pair<std::string, std::string>> graph_items(const toml::table& graph, std::string_view source) {
@@ -59,6 +59,33 @@ std::vector<std::pair<std::string, std::string>> graph_items(const toml::table& 
     }
   }
   return items;
+}
+
+WaiverSetting waiver_of(const toml::node& node, std::string_view source) {
+  const auto refused = [source](std::string_view what) {
+    return usage_error(
+        fmt::format("{}: {} of [[{}]]; it has an entry (a file or folder of reproducers), a reason, and "
+                    "until, a date as in until = 2027-03-31",
+                    source, what, waivers_table));
+  };
+  if (!node.is_table()) throw refused("a line");
+  WaiverSetting waiver;
+  for (const auto& [key, value] : *node.as_table()) {
+    const auto date = value.value_exact<toml::date>();
+    const auto text = value.value_exact<std::string>();
+    if (key == "until" && date)
+      waiver.until = fmt::format("{:04}-{:02}-{:02}", date->year, date->month, date->day);
+    else if (key == "entry" && text && !text->empty())
+      waiver.entry = *text;
+    else if (key == "reason" && text && !text->empty())
+      waiver.reason = *text;
+    else
+      throw refused(fmt::format("wrong {}", key.str()));
+  }
+  for (const auto& [name, value] :
+       {std::pair{"entry", &waiver.entry}, {"reason", &waiver.reason}, {"until", &waiver.until}})
+    if (value->empty()) throw refused(fmt::format("no {}", name));
+  return waiver;
 }
 
 // Filled by declare(), which every verb calls before the command line is parsed.
@@ -171,14 +198,17 @@ void Settings::read_toml(std::string_view verb, const File& file) {
     for (const auto& [key, node] : *own) read(key.str(), node);
   for (const auto& [name, node] : file.table) {
     const std::string_view key = name.str();
-    if (key == graph_table && node.is_table()) {
+    if (key == waivers_table && node.is_array()) {
+      for (const toml::node& one : *node.as_array()) waivers_.push_back(waiver_of(one, file.name));
+    } else if (key == graph_table && node.is_table()) {
       if (graph_.empty()) graph_ = graph_items(*node.as_table(), file.name);
     } else if (node.is_table()) {
       const std::vector<std::string>& verbs = all_verbs().names;
       if (key != profiles_table && std::find(verbs.begin(), verbs.end(), key) == verbs.end())
         throw usage_error(fmt::format(
-            "{}: there is no table [{}{}]: tables are named after verbs ({}), or [{}{}], or [{}{}.NAME]", file.name,
-            file.prefix, key, fmt::join(verbs, ", "), file.prefix, graph_table, file.prefix, profiles_table));
+            "{}: there is no table [{}{}]: tables are named after verbs ({}), or [{}{}], [{}{}.NAME] or [[{}{}]]",
+            file.name, file.prefix, key, fmt::join(verbs, ", "), file.prefix, graph_table, file.prefix, profiles_table,
+            file.prefix, waivers_table));
     } else if (has(key) || !all_verbs().keys.contains(key)) {
       read(key, node);  // the top level speaks to every verb that has the key
     }

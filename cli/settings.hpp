@@ -23,6 +23,13 @@ struct Option {
   std::string_view group{};   // its heading in help; empty: the first, without a name of its own
 };
 
+// A table [[waive]] of attest.toml: failures to live with until a day.
+struct WaiverSetting {
+  std::string entry;   // a file or folder of reproducers
+  std::string reason;  // not empty
+  std::string until;   // "2027-03-31"
+};
+
 // The options under one heading.
 std::vector<Option> under(std::string_view group, std::vector<Option> options);
 
@@ -52,6 +59,8 @@ class Settings {
   // The table [graph] of attest.toml, what is known of the inputs of models: "size.batch" and its text for each key of
   // each of its tables.
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& graph() const noexcept { return graph_; }
+  // The tables [[waive]] of attest.toml and pyproject.toml.
+  [[nodiscard]] const std::vector<WaiverSetting>& waivers() const noexcept { return waivers_; }
   // "key ATTEST_PARAMS" or "--key": where a value came from, for messages.
   [[nodiscard]] std::string origin(std::string_view key) const;
 
@@ -76,6 +85,7 @@ class Settings {
   std::map<std::string, bool, std::less<>> switches_;
   std::map<std::string, Value, std::less<>> values_;
   std::vector<std::pair<std::string, std::string>> graph_;
+  std::vector<WaiverSetting> waivers_;
 };
 
 // --jobs, or as many as there are cores.

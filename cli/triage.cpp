@@ -54,7 +54,7 @@ int triage_campaign(const Settings& settings, const fs::path& folder, OutputFile
   options.cases = 0;
   options.jobs = read_jobs(settings);
   options.corpus = folder / "corpus";
-  if (const auto known = settings.text("known")) options.known = engine::known_entries(*known);
+  options.known = read_known(settings);
   if (const auto calls = settings.integer("shrink-budget", 1, 1'000'000'000))
     options.shrink.calls = static_cast<std::int64_t>(*calls);
   auto subject = open_subject(settings, subject_of(settings, options), folder / "logs", options.policy_text);

@@ -36,16 +36,18 @@ bool is_known(const std::set<std::string>& buckets, std::string_view bucket) {
       buckets, [wanted = without_law(bucket)](const std::string& known) { return without_law(known) == wanted; });
 }
 
-std::vector<KnownEntry> known_entries(const std::filesystem::path& corpus) {
+std::vector<KnownEntry> known_entries(const std::filesystem::path& corpus, const std::optional<Waiver>& waiver) {
   std::vector<KnownEntry> entries;
   for (const std::filesystem::path& file : corpus_files({corpus}))
-    if (Entry entry = read_entry(file); entry.expect == VerdictKind::fail) entries.push_back({std::move(entry), file});
+    if (Entry entry = read_entry(file); entry.expect == VerdictKind::fail)
+      entries.push_back({std::move(entry), file, waiver});
   return entries;
 }
 
 std::set<std::string> buckets_of(const std::vector<KnownEntry>& entries) {
   std::set<std::string> buckets;
-  for (const KnownEntry& known : entries) buckets.insert(known.entry.bucket);
+  for (const KnownEntry& known : entries)
+    if (known.tells()) buckets.insert(known.entry.bucket);
   return buckets;
 }
 
@@ -91,23 +93,38 @@ bool Known::still_shows(const Entry& entry) {
   return known->second;
 }
 
+Known::Kin Known::kin_of(const Summary& summary, const Defect& defect,
+                         const std::function<bool(const KnownEntry&)>& takes) {
+  Kin kin{{}, defect.key, nullptr};
+  for (const KnownEntry& known : entries_)
+    if (const Entry& entry = known.entry;
+        takes(known) && &entry.problem.op() == summary.op && kind_of(failure_key_of(entry)) == kind_of(defect.key) &&
+        entry.subject == summary.findings[defect.findings.front()].entry.subject && still_shows(entry))
+      kin.entries.push_back(&entry);
+  const auto lies_there = [&](const Entry* entry) {
+    return tell_alike(failure_key_of(*entry), defect.key) && defect.predicate.holds(entry->problem, supports_);
+  };
+  if (separates({defect.predicate, defect.counts, 0, 0}) && std::ranges::any_of(kin.entries, lies_there))
+    kin.condition = &defect.predicate;
+  return kin;
+}
+
+bool Known::tells(const Kin& kin, const Finding& finding) {
+  return is_told(finding.entry, kin) || (kin.condition && kin.condition->holds(finding.entry.problem, supports_)) ||
+         is_told_when_asked(finding.entry, kin);
+}
+
 void Known::mark(Summary& summary) {
+  std::vector<Waiver> waivers;
+  for (const KnownEntry& known : entries_)
+    if (known.waiver && std::ranges::find(waivers, *known.waiver) == waivers.end()) waivers.push_back(*known.waiver);
   for (Defect& defect : summary.defects) {
-    Kin kin{{}, defect.key, nullptr};
-    for (const auto& [entry, file] : entries_)
-      if (&entry.problem.op() == summary.op && kind_of(failure_key_of(entry)) == kind_of(defect.key) &&
-          entry.subject == summary.findings[defect.findings.front()].entry.subject && still_shows(entry))
-        kin.entries.push_back(&entry);
-    const auto lies_there = [&](const Entry* entry) {
-      return tell_alike(failure_key_of(*entry), defect.key) && defect.predicate.holds(entry->problem, supports_);
-    };
-    if (separates({defect.predicate, defect.counts, 0, 0}) && std::ranges::any_of(kin.entries, lies_there))
-      kin.condition = &defect.predicate;
-    for (const std::size_t i : defect.findings) {
-      Finding& finding = summary.findings[i];
-      finding.known = is_told(finding.entry, kin) ||
-                      (kin.condition && kin.condition->holds(finding.entry.problem, supports_)) ||
-                      is_told_when_asked(finding.entry, kin);
+    const Kin kin = kin_of(summary, defect, [](const KnownEntry& known) { return known.tells(); });
+    for (const std::size_t i : defect.findings) summary.findings[i].known = tells(kin, summary.findings[i]);
+    for (const Waiver& waiver : waivers) {
+      const Kin waived = kin_of(summary, defect, [&](const KnownEntry& known) { return known.waiver == waiver; });
+      if (std::ranges::any_of(defect.findings, [&](std::size_t i) { return tells(waived, summary.findings[i]); }))
+        defect.waivers.push_back(waiver);
     }
     std::ranges::stable_partition(defect.findings, [&](std::size_t i) { return !summary.findings[i].known; });
     defect.known = summary.findings[defect.findings.front()].known;
@@ -116,8 +133,9 @@ void Known::mark(Summary& summary) {
 
 std::vector<KnownDefect> known_defects(const std::vector<KnownEntry>& entries) {
   std::vector<KnownDefect> defects;
-  for (const auto& [entry, file] : entries) {
-    if (!entry.explained) continue;
+  for (const KnownEntry& known : entries) {
+    const auto& [entry, file, waiver] = known;
+    if (!entry.explained || !known.tells()) continue;
     const auto& [key, text, counts] = *entry.explained;
     const auto predicate = predicate_from_text(text, entry.problem.op());
     if (!predicate || predicate->atoms.empty() || counts.failing < least_explained || counts.failing < counts.asked)

@@ -19,13 +19,18 @@ namespace attest::engine {
 // defect whichever law tells them (cluster.hpp), and errors and deaths are in the same words.
 bool is_known(const std::set<std::string>& buckets, std::string_view bucket);
 
-// A failure that a corpus expects, and its file.
+// A failure that a corpus expects, and its file. Where it is waived, it tells findings until the waiver is over.
 struct KnownEntry {
   Entry entry;
   std::filesystem::path file;
+  std::optional<Waiver> waiver{};
+
+  [[nodiscard]] bool tells() const noexcept { return !waiver || !waiver->over; }
 };
 // Throws Error(usage) on the first damaged file.
-std::vector<KnownEntry> known_entries(const std::filesystem::path& corpus);
+std::vector<KnownEntry> known_entries(const std::filesystem::path& corpus,
+                                      const std::optional<Waiver>& waiver = std::nullopt);
+// The buckets of those that tell findings.
 std::set<std::string> buckets_of(const std::vector<KnownEntry>& entries);
 
 // A defect that an earlier campaign explained.
@@ -56,7 +61,8 @@ class Known {
   Known(const std::vector<KnownEntry>& entries, const Supports& supports, KnownQuestions ask = {})
       : entries_(entries), supports_(supports), ask_(std::move(ask)) {}
 
-  // Marks the findings that the corpus tells, and each defect all of whose findings are marked. In another defect new
+  // Marks the findings that the corpus tells, and each defect all of whose findings are marked; a defect gets the
+  // waivers of the entries that tell one of its findings, those that are over, too. In another defect new
   // findings come first. An entry whose failure does not show any more, as it did, tells nothing. The problem that a
   // failure was shrunk to depends on the time there was for it, so that a finding is told, among failures of one kind,
   // if
@@ -80,6 +86,8 @@ class Known {
   [[nodiscard]] bool says(const Entry& entry, const FailureKey& key, const Problem& problem) const;
   [[nodiscard]] bool is_told(const Entry& at, const Kin& kin) const;
   bool still_shows(const Entry& entry);
+  Kin kin_of(const Summary& summary, const Defect& defect, const std::function<bool(const KnownEntry&)>& takes);
+  bool tells(const Kin& kin, const Finding& finding);
   [[nodiscard]] bool is_told_when_asked(const Entry& at, const Kin& kin);
   const std::optional<Entry>& reproduced(const Problem& at, const std::string& property);
 

@@ -61,10 +61,10 @@ Summary run_problem(const Problem& problem, const SubjectFactory& subject, const
     name_subjects(options, finding.entry);
     finding.reproducer = write_entry(finding.entry, options.corpus).string();
   }
-  finding.known = is_known(buckets_of(options.known), finding.entry.bucket);
   summary.findings.push_back(std::move(finding));
   const Supports supports = info;
   summary.defects = cluster(summary.findings, {CaseTable(supports), {}, {}});
+  Known(options.known, supports).mark(summary);
   for (Defect& defect : summary.defects) defect.effective = effective_precision(subject, summary, defect);
   explain_defects(summary, station, {info, problem.op().dtypes(info), {}}, options);
   return summary;

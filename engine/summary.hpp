@@ -47,6 +47,14 @@ struct Effective {
   std::vector<std::string> otherwise{};  // readings that permit them under `requested` itself: "variance=one_pass"
 };
 
+// A decision to live with a defect until a day: it is listed with the reason, and fails nothing until that day is over.
+struct Waiver {
+  std::string reason;
+  std::string until;  // "2027-03-31", the last day, in UTC
+  bool over = false;
+  friend bool operator==(const Waiver&, const Waiver&) = default;
+};
+
 // One defect: the buckets that belong to it, and the place where it shows.
 struct Defect {
   std::vector<std::size_t> findings;  // positions in Summary::findings, first the smallest that the predicate holds of
@@ -55,6 +63,7 @@ struct Defect {
   Separation counts;                  // counts of the campaign's problems that the law gave a verdict on
   std::uint64_t failures = 0;         // cases that fell into its buckets
   bool known = false;                 // all of its buckets are
+  std::vector<Waiver> waivers{};      // whose entries tell one of its buckets
   std::optional<Effective> effective{};
   std::optional<Explanation> explanation;  // explains its reproducer; absent where none was sought
 };

@@ -132,6 +132,9 @@ ordered_json defect_to_json(const Summary& s, const Defect& defect,
   object["seconds_to_first"] = first.seconds_to_first;
   object["cases_to_first"] = first.cases_to_first;
   object["known"] = defect.known;
+  if (!defect.waivers.empty()) object["waivers"] = ordered_json::array();
+  for (const Waiver& waiver : defect.waivers)
+    object["waivers"].push_back({{"reason", waiver.reason}, {"until", waiver.until}, {"over", waiver.over}});
   if (defect.effective) object["effective"] = effective_to_json(*defect.effective);
   object["explained"] = to_json(Explained{defect.key, to_text(defect.predicate), defect.counts});
   if (defect.explanation) object["explanation"] = to_json(*defect.explanation);

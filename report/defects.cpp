@@ -81,6 +81,17 @@ std::string title(const Summary& summary, const Defect& defect, std::size_t numb
                      counted(defect.failures, "problem"));
 }
 
+// "waived until 2027-03-31: REASON", "waived until 2026-01-01, which is over: REASON".
+std::string waiver_text(const engine::Waiver& waiver) {
+  return fmt::format("waived until {}{}: {}", waiver.until, waiver.over ? ", which is over" : "", waiver.reason);
+}
+
+// Why it fails nothing.
+std::string known_text(const Defect& defect) {
+  const auto waiver = std::ranges::find(defect.waivers, false, &engine::Waiver::over);
+  return waiver == defect.waivers.end() ? "known" : printable(waiver_text(*waiver));
+}
+
 // A defect with its witness, its problem and the line that reruns it; on request the rest.
 std::string in_full(const Summary& summary, const Defect& defect, std::size_t number, const Look& look) {
   const Finding& finding = summary.findings[defect.findings.front()];
@@ -105,6 +116,7 @@ std::string in_full(const Summary& summary, const Defect& defect, std::size_t nu
   if (look.verbose || !entry.minimal) text += item("size", size_of(entry));
   if (defect.effective) text += item("precision", to_text(*defect.effective));
   text += item("where", where(defect));
+  for (const engine::Waiver& waiver : defect.waivers) text += item("waiver", waiver_text(waiver));
   if (defect.explanation) text += brief_text(*defect.explanation, item);
   if (look.verbose) text += item("also fails", also(summary, defect));
   return text +
@@ -155,7 +167,7 @@ std::string defects_text(const Summary& summary, const Look& look) {
   for (const Defect& defect : summary.defects) {
     ++number;
     if (defect.known)
-      known += title(summary, defect, number, look) + ", known\n";
+      known += fmt::format("{}, {}\n", title(summary, defect, number, look), known_text(defect));
     else if (told++ < most_in_full)
       full += in_full(summary, defect, number, look);
     else

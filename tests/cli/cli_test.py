@@ -321,6 +321,42 @@ class Campaigns(Cli):
         self.assertEqual(done.returncode, 1 if fresh else 0)
         self.assertLess(len(fresh), len(summary["findings"]))
 
+    def waive(self, until, entry="first/corpus", reason="TT-33304: mended in 2.1"):
+        (self.cwd / "attest.toml").write_text(f'[[waive]]\nentry = "{entry}"\nreason = "{reason}"\nuntil = {until}\n')
+
+    def test_a_waived_defect_fails_nothing_until_the_day(self):
+        words = ["check", "fault:scale-twice", "--cases", 40, "--seed", 1, "--continue-after-failure"]
+        self.assertEqual(self.attest(*words, "-o", "first").returncode, 1)
+        self.waive("2999-12-31")
+        done = self.attest(*words, "--json", "waived.json")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("waived until 2999-12-31: TT-33304: mended in 2.1", done.stdout)
+        waived = json.loads((self.cwd / "waived.json").read_text())["defects"]
+        self.assertTrue(all(defect["known"] for defect in waived))
+        self.assertEqual(waived[0]["waivers"], [{"reason": "TT-33304: mended in 2.1", "until": "2999-12-31", "over": False}])
+        # Another defect is none of it.
+        self.assertEqual(self.attest("check", "fault:scale-missing", "--cases", 40).returncode, 1)
+        self.waive("2020-02-29")
+        done = self.attest(*words, "-o", "over")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("waived until 2020-02-29, which is over: TT-33304", done.stdout)
+        self.assertEqual(self.attest("report", "over").returncode, 0)
+        self.assertIn("until 2020-02-29, which is over: TT-33304", (self.cwd / "over" / "report.html").read_text())
+        # One problem, as it stands.
+        problem = ["check", "fault:scale-twice", "--problem", waived[0]["problem"], "--property", waived[0]["property"]]
+        self.assertEqual(self.attest(*problem).returncode, 1)
+        self.waive("2999-12-31")
+        self.assertEqual(self.attest(*problem).returncode, 0)
+
+    def test_a_waiver_says_all_of_it(self):
+        for lines, says in (('entry = "c"\nuntil = 2027-01-01', "no reason"), ('entry = "c"\nreason = "r"', "no until"),
+                            ('reason = "r"\nuntil = 2027-01-01', "no entry"), ('entry = "c"\nreason = "r"\nuntil = "soon"', "wrong until"),
+                            ('entry = "c"\nreason = ""\nuntil = 2027-01-01', "wrong reason"), ('speed = 1', "wrong speed")):
+            (self.cwd / "attest.toml").write_text("[[waive]]\n" + lines + "\n")
+            self.refused("check", "builtin:fused", says=["attest.toml", says, "[[waive]]"])
+        self.waive("2027-01-01", entry="no/such/corpus")
+        self.refused("check", "builtin:fused", says=["no/such/corpus"])
+
     def test_a_failing_campaign_fits_a_screen_and_a_known_one_tells_no_failure(self):
         words = ("fuzz", "fault:mask-dropped", "--cases", 300, "--seed", 3, "--jobs", 2)
         first = self.attest(*words, "-o", "first")
