@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
+#include <map>
 #include <ranges>
+#include <utility>
 
 #include "core/policy_stages.hpp"
 #include "ops/op.hpp"
@@ -133,21 +136,22 @@ class Blame {
   // `promised`: 0 to 1.
   [[nodiscard]] double unexplained(const Seen& seen, const Policy& real, std::size_t scheme) const {
     if (!seen.shown.done()) return 1;
-    const double made = read(seen, real, scheme), right = read(seen, promised_, scheme);
+    const double made = read(seen, real, scheme), right = promised(seen, scheme);
     if (std::isfinite(seen.got) != std::isfinite(made)) return 1;
     if (!std::isfinite(seen.got) || seen.got == made) return 0;
     return std::isfinite(right)
                ? std::min(1.0, std::fabs(seen.got - made) / std::max(std::fabs(seen.got - right), 1e-300))
                : 1;
   }
-  // The number of answers that such a kernel leaves unexplained.
+  // The number of answers that such a kernel leaves unexplained, or `most` if it is no less.
   [[nodiscard]] double unexplained(const std::vector<Strange>& strange, const std::vector<Seen>& right,
-                                   const Policy& real, std::size_t scheme) const {
+                                   const Policy& real, std::size_t scheme, double most) const {
     double all = 0;
     for (const Strange& each : strange)
       for (const Seen& seen : each.seen) all += unexplained(seen, real, scheme);
     for (const Seen& seen : right) {  // as it is if nothing is lost, and lost by such a kernel
-      const double made = read(seen, real, scheme), kept = read(seen, promised_, scheme);
+      if (all >= most) return most;
+      const double made = read(seen, real, scheme), kept = promised(seen, scheme);
       const bool loses = !(std::fabs(made - kept) <= 4 * std::fabs(seen.got - kept) + 1e-6 * std::fabs(kept));
       all += loses ? 1 : 0;
     }
@@ -158,8 +162,14 @@ class Blame {
   [[nodiscard]] double read(const Seen& seen, const Policy& policy, std::size_t scheme) const {
     return seen.read(model_.run(seen.shown.problem().value(), policy, scheme));
   }
+  [[nodiscard]] double promised(const Seen& seen, std::size_t scheme) const {
+    const auto [known, is_new] = kept_.try_emplace({&seen, scheme});
+    if (is_new) known->second = read(seen, promised_, scheme);
+    return known->second;
+  }
   const Model& model_;
   const Policy& promised_;
+  mutable std::map<std::pair<const Seen*, std::size_t>, double> kept_;
 };
 
 // A stage, among those whose own rows are strange, and the format of it that explains most.
@@ -190,8 +200,9 @@ std::optional<Culprit> culprit(const Contract& permitting, const std::vector<Str
                            });
       if (!permits) continue;
       for (std::size_t scheme = 0; scheme < model.schemes(); ++scheme) {
-        const double left = blame.unexplained(strange, right, op.policy(*contract), scheme);
-        if (!found || left < found->left - better) found = {each.stage, format, scheme, left, *contract};
+        const double most = found ? found->left - better : std::numeric_limits<double>::infinity();
+        const double left = blame.unexplained(strange, right, op.policy(*contract), scheme, most);
+        if (left < most) found = {each.stage, format, scheme, left, *contract};
       }
     }
   }

@@ -35,8 +35,7 @@ PlainRow plain_row(const attest::Problem& problem) {
   row.softcap = problem.softcap;
   for (Index c = 0; c < problem.d; ++c) row.q.push_back(inputs.q.at(0, 0, 0, c));
   for (Index j = 0; j < problem.lk; ++j) {
-    Row& key = row.k.emplace_back();
-    for (Index c = 0; c < problem.d; ++c) key.push_back(inputs.k.at(0, 0, j, c));
+    for (Index c = 0; c < problem.d; ++c) row.k.push_back(inputs.k.at(0, 0, j, c));
     row.v.push_back(inputs.v.at(0, 0, j, 0));
     if (inputs.bias.present()) row.bias.push_back(inputs.bias.at(0, 0, 0, j));
   }
@@ -47,10 +46,11 @@ double modelled(const PlainRow& row, const attest::Policy& policy, const Scheme&
   const auto in = [&](Stage stage, double x) { return round_to(policy[stage], x); };
   const double scale = in(Stage::scale, row.scale);
   Row scores, values;
-  for (std::size_t j = 0; j < row.k.size(); ++j) {
+  const std::size_t width = row.q.size();
+  for (std::size_t j = 0; j < row.v.size(); ++j) {
     double dot = 0;
-    for (std::size_t c = 0; c < row.q.size(); ++c)
-      dot = in(Stage::qk, dot + in(Stage::operand, row.q[c]) * in(Stage::operand, row.k[j][c]));
+    for (std::size_t c = 0; c < width; ++c)
+      dot = in(Stage::qk, dot + in(Stage::operand, row.q[c]) * in(Stage::operand, row.k[j * width + c]));
     double s = in(Stage::score, in(Stage::scale, dot * scale));
     if (row.softcap > 0) {
       const double c = row.softcap;

@@ -8,9 +8,7 @@ namespace attest::ops::of_attention {
 
 // A row of attention without masks: one query, all keys, one column of values.
 struct PlainRow {
-  std::vector<double> q;
-  std::vector<std::vector<double>> k;
-  std::vector<double> v, bias;  // bias: absent, or one for each key
+  std::vector<double> q, k, v, bias;  // k: one key after the other; bias: absent, or one for each key
   double scale = 1, softcap = 0;
 };
 PlainRow plain_row(const attest::Problem& problem);

@@ -56,8 +56,7 @@ class Plain {
     const Index kv = h / call_.group(), d = call_.head_dim;
     for (Index n = 0; n < d; ++n) row.q.push_back(projected(call_.x, call_.w_q, call_.b_q, b, i, h * d + n));
     for (Index j = 0; j < call_.m(); ++j) {
-      auto& key = row.k.emplace_back();
-      for (Index n = 0; n < d; ++n) key.push_back(projected(call_.memory, call_.w_k, call_.b_k, b, j, kv * d + n));
+      for (Index n = 0; n < d; ++n) row.k.push_back(projected(call_.memory, call_.w_k, call_.b_k, b, j, kv * d + n));
       row.v.push_back(projected(call_.memory, call_.w_v, call_.b_v, b, j, kv * d + c));
       if (attest_present(&call_.bias)) row.bias.push_back(load(call_.bias, b, h, i, j));
     }
