@@ -55,8 +55,8 @@ EXACT = "weights == one_hot || weights == power_of_two"
 
 def block_cases():
     greedy = {"gemm_sum": "greedy", "goal": 1}
-    yield "gemm in f16", "f32", {}, greedy, {"gemm": "f16"}, "e <= 32 && m <= 8"
-    yield "gemm in bf16", "f16", {}, greedy, {"gemm": "bf16"}, "e <= 32 && m <= 8"
+    yield "gemm in f16", "f32", {}, greedy, {"gemm": "f16"}, "e <= 32 && l * b <= 256 && m <= 8"
+    yield "gemm in bf16", "f16", {}, greedy, {"gemm": "bf16"}, "e <= 32 && l * b <= 256 && m <= 8"
     yield "gemm of a wider policy", "f16,qk=f16,gemm=f32", {}, greedy, {"gemm": "f16"}, "e <= 64 && l * b <= 4 && m <= 8"
     # A chain shows where many terms of one sign come first.
     signs = {"gemm_sum": "greedy:1:signs", "goal": 1}

@@ -126,26 +126,32 @@ class Summer {
                   const double* start, double* out, std::span<const int> directions) const {
     const std::size_t n = coefficients.size(), lanes = std::min(n, static_cast<std::size_t>(how_.lanes));
     std::vector<double> partial(lanes);
-    std::vector<std::size_t> left;
+    struct Term {
+      double a, b, product, rounded;
+    };
+    std::vector<Term> left;
     for (std::size_t c = 0; c < width; ++c) {
       const double side = directions.empty() ? 1 : directions[c];
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         left.clear();
-        for (std::size_t t = lane; t < n; t += lanes) left.push_back(t);
-        if (how_.lanes_in_pairs)  // first all of one sign, so that what is rounded is large
-          std::stable_partition(left.begin(), left.end(),
-                                [&](std::size_t t) { return coefficients[t] * rows[t][c] * side > 0; });
+        for (std::size_t t = lane; t < n; t += lanes) {
+          const double a = coefficients[t], b = rows[t][c];
+          left.push_back({a, b, a * b, times(a, b)});
+        }
         std::size_t first = 0;
-        for (const std::size_t t : left)
-          first += how_.lanes_in_pairs && coefficients[t] * rows[t][c] * side > 0 ? 1 : 0;
+        if (how_.lanes_in_pairs) {  // first all of one sign, so that what is rounded is large
+          const auto rest =
+              std::stable_partition(left.begin(), left.end(), [&](const Term& t) { return t.product * side > 0; });
+          first = static_cast<std::size_t>(rest - left.begin());
+        }
         bool begun = lanes == 1 && start != nullptr;
         double total = begun ? start[c] : 0;
         while (!left.empty()) {
           std::size_t best = 0;
           double farthest = 0, reached = 0;
           for (std::size_t at = 0; at < (first > 0 ? first : left.size()); ++at) {
-            const double a = coefficients[left[at]], b = rows[left[at]][c], product = a * b;
-            const double next = !begun ? times(a, b) : how_.fma ? fused_term(a, b, total) : sum(total, times(a, b));
+            const auto& [a, b, product, rounded] = left[at];
+            const double next = !begun ? rounded : how_.fma ? fused_term(a, b, total) : sum(total, rounded);
             const double exact = begun ? total + product : product;
             const double rest = begun ? rest_of_sum(total, product, exact) : 0;
             const double off = side * ((next - exact) - rest);
