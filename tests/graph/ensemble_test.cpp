@@ -212,8 +212,8 @@ TEST(Ensemble, JudgesIntegersWhereMembersAgree) {
   EXPECT_EQ(ensemble.judge({integers(Type::boolean, {3}, {1, 0, 1})}).outcome, Outcome::failed);
 }
 
-// What becomes of a float that no number of an integer type is near to ONNX leaves undefined: runtimes saturate, or give
-// the least number, or the lowest bits. Elements beside it are judged.
+// A float that no number of an integer type is near becomes any: ONNX leaves it undefined. Runtimes saturate, or give the
+// least number, or the lowest bits. Elements beside it are judged.
 TEST(Ensemble, LeavesCastsPastTheRangeUndetermined) {
   File f;
   f.inputs = {{"x", Type::f32, {4}}};
