@@ -62,8 +62,8 @@ LAWS = {
 }
 
 
-# Laws that warn, and fail nothing.
-WARNING = {"ensemble-error"}
+# Laws that warn, and fail nothing: problems of a campaign, which does not end at the first warning. One in 45 of them has one.
+WARNING = {"ensemble-error": 500}
 
 
 def check(attest, subject, law, cases, *words):
@@ -75,7 +75,7 @@ def check(attest, subject, law, cases, *words):
 
 
 def finds(attest, law, fault, cases):
-    status, summary = check(attest, fault, law, cases, "--shrink-budget", "1")
+    status, summary = check(attest, fault, law, WARNING.get(law, cases), "--shrink-budget", "1")
     found = [finding["property"] for finding in summary["findings"]]
     if law in WARNING:
         warned = status == 0 and not found and summary["verdicts"][law]["warn"] > 0
