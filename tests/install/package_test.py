@@ -65,7 +65,7 @@ class Package(unittest.TestCase):
         project = self.folder / "project"
         project.mkdir()
         (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES C)\nenable_testing()\n"
-                                                "find_package(attest 0.1 CONFIG REQUIRED)\n"
+                                                "find_package(attest 0.2 CONFIG REQUIRED)\n"
                                                 "attest_add_property_tests(builtin:fused PROPERTIES guards CASES 20)\n")
         self.ok("cmake", "-G", "Ninja", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.root}/usr")
         self.assertIn("100% tests passed, 0 tests failed out of 1", self.ok("ctest", "--test-dir", project / "build"))
@@ -96,6 +96,10 @@ class Package(unittest.TestCase):
             if status:
                 shutil.copytree(house / "campaign/corpus", house / "corpus")
                 self.ok("bash", "-e", "-c", replay, status=1, cwd=house, env=env)
+                # What known/ has fails nothing.
+                (house / "corpus").rename(house / "known")
+                shutil.rmtree(house / "campaign")
+                self.assertIn("known", self.ok("bash", "-e", "-c", check, cwd=house, env=env))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@
 Usage: test_check.py ATTEST [unittest option...]
 """
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -274,6 +276,29 @@ class Check(unittest.TestCase):
                 attest.__version__
         finally:
             os.environ["ATTEST_PROGRAM"], os.environ["PATH"] = named, path
+
+
+class OtherDistribution(unittest.TestCase):
+    """`attest` on PyPI is another project, whose module has the same name."""
+
+    def asked(self, files):
+        with tempfile.TemporaryDirectory() as folder:
+            site = Path(folder)
+            shutil.copytree(SOURCE / "subjects/python/attest", site / "attest")
+            info = site / "attest-0.5.3.dist-info"
+            info.mkdir()
+            (info / "METADATA").write_text("Metadata-Version: 2.1\nName: attest\nVersion: 0.5.3\n")
+            (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+            return subprocess.run([sys.executable, "-c", "from attest.program import main; main()", "list", "ops"], capture_output=True, text=True,
+                                  env={**os.environ, "PYTHONPATH": str(site)}, timeout=60)
+
+    def test_of_one_folder_is_named(self):
+        done = self.asked(["attest/__init__.py", "attest/assertions.py"])
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stderr, r"^attest: the distribution attest 0\.5\.3 lies in the same folder, .*`pip uninstall attest`")
+
+    def test_elsewhere_is_no_harm(self):
+        self.assertEqual(self.asked(["elsewhere/__init__.py"]).returncode, 0)
 
 
 if __name__ == "__main__":

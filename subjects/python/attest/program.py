@@ -19,9 +19,25 @@ class Ended(NamedTuple):
     err: str
 
 
+def shared_folder() -> str:
+    """What is wrong where the distribution `attest` of PyPI, another project, was installed into the folder of this module; else ''."""
+    from importlib import metadata
+
+    try:
+        other = metadata.distribution("attest")
+    except metadata.PackageNotFoundError:
+        return ""
+    if not any(Path(str(other.locate_file(file))).resolve() == HERE / "__init__.py" for file in other.files or ()):
+        return ""
+    return (f"the distribution attest {other.version} lies in the same folder, {HERE}: it is another project, and one overwrites the other. "
+            "`pip uninstall attest`, then `pip install --force-reinstall attest-kernels`")
+
+
 def find() -> str:
     """The path of the program: `$ATTEST_PROGRAM`, else the one installed with this module, else the first on the PATH.
-    Raises FileNotFoundError where there is none."""
+    Raises FileNotFoundError where there is none, or where two distributions share the folder."""
+    if said := shared_folder():
+        raise FileNotFoundError(said)
     named = os.environ.get("ATTEST_PROGRAM")
     if named:
         return named
@@ -59,7 +75,10 @@ def listed(what: str, *words: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     """The command `attest` of a wheel."""
-    program = find()
+    try:
+        program = find()
+    except FileNotFoundError as error:
+        sys.exit(f"attest: {error}")
     # This interpreter has the packages that the wheel was installed beside.
     os.environ.setdefault("ATTEST_PYTHON", sys.executable)
     os.execv(program, [program, *sys.argv[1:]])
