@@ -167,7 +167,7 @@ int run_grade_verb(const Settings& settings) {
   if (svg) write_text(*svg, report::grade_svg(graded));
   const Exit exit = exit_of(graded);
   if (grades.size() == 1 && grades.front().interrupted && grades.front().faults.empty())
-    throw Error(Exit::interrupted, "interrupted before all of one fault was measured: there is nothing to tell");
+    throw Error(Exit::interrupted, "interrupted before all of one fault was measured: there is nothing to report");
   if (!(json && json->is_stdout()) && !(svg && svg->is_stdout())) tell(graded, chosen);
   return static_cast<int>(exit);
 }

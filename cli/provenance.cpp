@@ -5,7 +5,6 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <ctime>
 #include <fstream>
@@ -47,11 +46,6 @@ std::string user() {
   return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
 }
 
-std::string host() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
 std::string system() {
   const std::string release = value_in("/etc/os-release", "PRETTY_NAME", '=');
   return release.empty() ? system_name() : release + ", " + system_name();
@@ -68,7 +62,6 @@ nlohmann::ordered_json provenance() {
   static const std::string ended = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   return {{"ended", ended},
           {"user", user()},
-          {"host", host()},
           {"system", system()},
           {"processor", processor()},
           {"command", command_line()},

@@ -120,7 +120,7 @@ std::string fits_text(const Explanation& e) {
                : line("fits", e.in_part ? "no result that was looked at is one that the contract excludes: of "
                                           "large calls those are some rows"
                                         : "each result by itself is one that the contract permits; what fails "
-                                          "is what holds between them, or beside their numbers");
+                                          "is a relation between results, or the memory around them");
   }
   std::string text;
   const auto add = [&](const std::vector<std::string>& words) {

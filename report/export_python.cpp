@@ -115,7 +115,7 @@ std::string print_got(const engine::Entry& entry) {
 std::string earlier_calls(const Exported& exported) {
   const auto& after = exported.entry.after;
   if (after.empty()) return {};
-  std::string code = fmt::format("\n# It fails on an instance that was asked {} before, in this order.\n",
+  std::string code = fmt::format("\n# It fails in a process that ran {} before, in this order.\n",
                                  after.size() == 1 ? "this call" : fmt::format("these {} calls", after.size()));
   if (exported.earlier.empty()) {
     for (const engine::EarlierCall& call : after) code += fmt::format("#   {}\n", ascii_line(to_text(call.problem)));
@@ -140,8 +140,8 @@ std::string python_script(const Exported& exported) {
   code += "\n";
   if (const auto* law = ops::find_law(entry.property, entry.problem.op()))
     code += fmt::format("# law: {}\n", law->statement);
-  constexpr std::string_view on_the_problem_itself[] = {"guards", "result-class",          "policy-bound", "hull",
-                                                        "fused-equals-explicit", "stage-bound",  "shared-mean"};
+  constexpr std::string_view on_the_problem_itself[] = {
+      "guards", "result-class", "policy-bound", "hull", "fused-equals-explicit", "stage-bound", "shared-mean"};
   if (std::ranges::find(on_the_problem_itself, entry.property) == std::end(on_the_problem_itself))
     code += "# this law judges further calls that it derives from the problem; what follows is the problem itself\n";
   if (entry.evidence) code += fmt::format("# seen: {}\n", ascii_line(evidence_line(*entry.evidence)));

@@ -27,7 +27,8 @@ std::string condition_html(const json& defect) {
   if (!defect.contains("explained")) return {};
   const json& e = defect.at("explained");
   const std::string predicate = said(e, "predicate");
-  if (predicate.empty()) return "nothing that the problems say tells those that fail from the others";
+  if (predicate.empty())
+    return "no condition on sizes, options and values separates the problems that fail from the others";
   if (predicate == to_text(engine::Predicate())) {
     if (count_of(e, "failing") == 0) return {};  // no failure was counted
     return escaped(fmt::format("no condition found: {} fails {} of {}", said(e, "property"),
@@ -166,9 +167,9 @@ std::string given_up_html(const json& record) {
               escaped(fmt::format("{} of {} problems had no verdict of the bound",
                                   grouped(cases - std::min(cases, count_of(record, "judged"))), grouped(cases))));
   text += row("skipped", reasons_html(record.at("skipped"))) + row("vacuous", reasons_html(record.at("vacuous")));
-  text += row("undetermined", escaped(fmt::format("{}, beside {} that were judged",
-                                                  counted(count_of(record, "undetermined"), "element"),
-                                                  grouped(count_of(record, "elements")))));
+  text += row("undetermined",
+              escaped(fmt::format("{}; {} were judged", counted(count_of(record, "undetermined"), "element"),
+                                  grouped(count_of(record, "elements")))));
   if (const std::string assume = said(record, "assume"); !assume.empty())
     text += row("assumed", code(assume) + escaped(fmt::format(" gives up {:.3g} % of the domain",
                                                               100 * record.value("given_up", 0.0))));
@@ -191,8 +192,9 @@ std::string given_up_html(const json& record) {
     text += row("cut off", escaped(fmt::format("{} under way when time was over, and not judged",
                                                cut_off == 1 ? "1 problem was" : grouped(cut_off) + " problems were")));
   if (const Count slow = count_of(record, "slow"); slow > 0)
-    text += row("slow", escaped(fmt::format("{} passed the time limit, and not when asked once more, alone",
-                                            counted(slow, "problem"))));
+    text +=
+        row("slow",
+            escaped(fmt::format("{} passed the time limit, and not when run again alone", counted(slow, "problem"))));
   if (const Count waiting = count_of(record, "unshrunk"); waiting > 0)
     text += row("to be shrunk", escaped(counted(waiting, "failure")));
   if (record.contains("coverage") && !record.at("coverage").at("empty").empty()) {

@@ -115,11 +115,11 @@ std::string given_up_html(const json& record) {
   text += row("not judged", escaped(fmt::format("{} of {} runs had no verdict on their numbers", grouped(vacuous),
                                                 grouped(count_of(record, "runs")))));
   text += row("not taken", reasons_html(record.at("skipped")));
-  text += row("undetermined", escaped(fmt::format("{}, beside {} that were judged",
-                                                  counted(count_of(record, "undetermined"), "element"),
-                                                  grouped(count_of(record, "elements")))));
+  text += row("undetermined",
+              escaped(fmt::format("{}; {} were judged", counted(count_of(record, "undetermined"), "element"),
+                                  grouped(count_of(record, "elements")))));
   if (const Count slow = count_of(record, "slow"); slow > 0)
-    text += row("slow", escaped(fmt::format("{} passed the time limit, and not when asked once more of a fresh process",
+    text += row("slow", escaped(fmt::format("{} passed the time limit, and not when run again in a fresh process",
                                             counted(slow, "run"))));
   return text + "</dl></section>\n";
 }
@@ -154,11 +154,11 @@ std::string header_html(const json& record) {
                               counted(count_of(record, "runs"), "run"), duration(record.at("seconds").get<double>())));
   text += ".</p>\n";
   text += fmt::format(
-      "<p class=\"soft\">{} output elements were held against an ensemble of correct evaluations of the graph: a "
+      "<p class=\"soft\">{} output elements were compared with an ensemble of correct evaluations of the graph: a "
       "verdict is statistical, and no proof.{}</p>\n",
       grouped(count_of(record, "elements")),
       record.value("proven", std::int64_t{0}) > 0
-          ? fmt::format(" {} elements of parts by themselves were held against proven bounds.",
+          ? fmt::format(" {} elements of parts by themselves were judged by proven bounds.",
                         grouped(count_of(record, "proven")))
           : "");
   if (const auto notes = record.find("notes"); notes != record.end())

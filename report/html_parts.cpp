@@ -256,8 +256,8 @@ std::string held_html(const json& record) {
 
 std::string run_html(const json& record, const std::string& further) {
   const json run = record.value("run", json::object());
-  std::string who = said(run, "user"), when = said(run, "ended");
-  if (const std::string host = said(run, "host"); !host.empty()) who += " on " + host;
+  const std::string who = said(run, "user");
+  std::string when = said(run, "ended");
   if (when.size() == std::string_view("2026-11-29T07:42:10Z").size())
     when = when.substr(0, 10) + " " + when.substr(11, 8) + " UTC";
   std::string machine = said(run, "system");

@@ -36,7 +36,6 @@ std::string suite(std::string_view name, const std::vector<std::pair<std::string
                   count(Case::Kind::failed), count(Case::Kind::error), count(Case::Kind::skipped), seconds);
   std::string about;  // the run, by the attributes that JUnit has for it
   if (run.contains("ended")) about += fmt::format(R"( timestamp="{}")", escaped(said(run, "ended")));
-  if (run.contains("host")) about += fmt::format(R"( hostname="{}")", escaped(said(run, "host")));
   std::string text =
       fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {}>\n<testsuite name=\"{}\" {}{}>\n",
                   numbers, escaped(name), numbers, about);
@@ -97,7 +96,7 @@ Case by_counts(const std::string& subject, const std::string& law, const json& c
   } else if (failed > 0) {
     one.kind = Case::Kind::failed;
     one.body = element("failure", "fail", "failed on " + counted(failed, "problem"),
-                       "told by another law that failed on them");
+                       "the finding stands under another law that failed on them");
   } else if (counts.at("pass").get<std::uint64_t>() + counts.at("warn").get<std::uint64_t>() == 0) {
     one.kind = Case::Kind::skipped;
     const json& why = sum_of(counts.at("skip")) > 0 ? counts.at("skip") : counts.at("vacuous");

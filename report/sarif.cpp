@@ -41,8 +41,7 @@ ordered_json log(const std::set<std::string>& laws, ordered_json results, int st
   run["tool"]["driver"] = {
       {"name", "attest"}, {"semanticVersion", engine::attest_version()}, {"rules", std::move(rules)}};
   ordered_json invocation{{"executionSuccessful", status == 0 || status == 1}, {"exitCode", status}};
-  for (const auto& [key, told] :
-       {std::pair{"commandLine", "command"}, {"endTimeUtc", "ended"}, {"machine", "host"}, {"account", "user"}})
+  for (const auto& [key, told] : {std::pair{"commandLine", "command"}, {"endTimeUtc", "ended"}, {"account", "user"}})
     if (about.contains(told)) invocation[key] = said(about, told);
   if (about.contains("versions")) invocation["properties"] = about.at("versions");
   run["invocations"] = ordered_json::array({std::move(invocation)});
