@@ -131,7 +131,7 @@ void find_fits(std::span<const Evidenced> all, const Op& op, const Budget& budge
       std::min(work, work_of_basis) * static_cast<Index>(departures.size()) > 2 * budget.limits.oracle_work;
   Asked asked(*basis, budget, work);
   if (formats_alone)
-    into.notes.emplace_back("a call this large is held against other formats alone, not other meanings");
+    into.notes.emplace_back("a call this large is compared with other formats alone, not with other meanings");
   // Departures that permit everything everywhere come before those that explain the problem alone.
   std::map<std::string_view, double> found;  // by group, the least size that fits everywhere
   std::map<const Evidenced*, std::map<std::string, Departure>>
