@@ -2,7 +2,7 @@
 """No conforming kernel is blamed: builtin:fused under every named policy, every variant under every policy and, on a fifth
 of the problems, under mixtures of them.
 
-Usage: conforming_test.py ATTEST [--cases N] [--variant-cases N] [--laws K] [--seed S] [--json F]. Prints, per policy, what
+Usage: conforming_test.py ATTEST [--cases N] [--variant-cases N] [--block-sizes S] [--laws K] [--seed S] [--json F]. Prints, per policy, what
 was drawn and judged and what became of the rest; fails on any finding, and where too few problems are judged for the test to
 mean anything.
 """
@@ -27,8 +27,8 @@ def names(attest, what):
     return [row["name"] for row in json.loads(subprocess.check_output([attest, "list", what, "--json", "-"]))]
 
 
-def check(attest, subject, policy, cases, laws, seed):
-    words = ["check", subject, "--policy", policy, "--cases", cases, "--laws", laws, "--seed", seed,
+def check(attest, subject, policy, cases, sizes, laws, seed):
+    words = ["check", subject, "--policy", policy, "--cases", cases, "--sizes", sizes, "--laws", laws, "--seed", seed,
              "--continue-after-failure", "--json", "-"]
     done = subprocess.run([attest, *map(str, words)], capture_output=True, text=True)
     if not done.stdout:
@@ -71,6 +71,7 @@ def main():
     parser.add_argument("attest")
     parser.add_argument("--cases", type=int, default=50_000, help="problems per named policy (%(default)s)")
     parser.add_argument("--variant-cases", type=int, default=5_000, help="problems per variant and policy (%(default)s)")
+    parser.add_argument("--block-sizes", default="both", help="of the problems of blocks, as check's --sizes (%(default)s)")
     parser.add_argument("--laws", default=2, help="laws a problem beside the policy bound (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of every campaign (%(default)s)")
     parser.add_argument("--json", type=Path, help="write the sums there")
@@ -81,7 +82,7 @@ def main():
     variants = [name for name in variants if name.startswith("builtin:") and name not in of_layer_norm + of_mha]
     everything = Total()
 
-    def sweep(title, subjects, policies, cases):
+    def sweep(title, subjects, policies, cases, sizes="both"):
         if cases == 0:
             return
         print(f"{title}\n{'policy':<20}{'problems':>10}{'judged %':>9}{'elements':>15}{'Lk >= 256':>12}"
@@ -89,7 +90,7 @@ def main():
         for policy in policies:
             total = Total()
             for subject in subjects:
-                summary = check(arguments.attest, subject, policy, cases, arguments.laws, arguments.seed)
+                summary = check(arguments.attest, subject, policy, cases, sizes, arguments.laws, arguments.seed)
                 total.add(subject, policy, summary)
                 everything.add(subject, policy, summary)
             total.line(policy)
@@ -98,7 +99,7 @@ def main():
     sweep(f"each of {len(variants)} variants", variants, policies, arguments.variant_cases)
     sweep("the variants under mixtures", variants, MIXTURES, arguments.variant_cases // 5)
     sweep("each kernel of layer_norm", of_layer_norm, LAYER_NORM, arguments.variant_cases)
-    sweep("each attention block", of_mha, policies + MHA, arguments.variant_cases // 5)
+    sweep("each attention block", of_mha, policies + MHA, arguments.variant_cases // 5, arguments.block_sizes)
     everything.line("all")
     if arguments.json:
         arguments.json.write_text(json.dumps(dict(everything.sums), indent=1) + "\n")
