@@ -2,9 +2,9 @@
 """No conforming kernel is blamed: builtin:fused under every named policy, every variant under every policy and, on a fifth
 of the problems, under mixtures of them.
 
-Usage: conforming_test.py ATTEST [--cases N] [--variant-cases N] [--block-sizes S] [--laws K] [--seed S] [--json F]. Prints, per policy, what
-was drawn and judged and what became of the rest; fails on any finding, and where too few problems are judged for the test to
-mean anything.
+Usage: conforming_test.py ATTEST [--cases N] [--variant-cases N] [--block-sizes S] [--laws K] [--seed S] [--json F].
+Prints, per policy, what was drawn and judged and what became of the rest; fails on any finding, and where too few problems
+are judged for the test to mean anything.
 """
 import argparse
 import collections
