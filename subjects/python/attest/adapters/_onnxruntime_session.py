@@ -4,12 +4,11 @@ A session is kept per model (operators, attributes, which inputs are given, thei
 calls of any shape, as an application does; the `static` form pins the shapes and so keeps a session per shape.
 """
 
-import re
-
 import onnx
 import onnxruntime
 
 from attest import Refused
+from attest.runtimes._onnxruntime_said import objection
 
 from . import _onnxruntime_script
 from ._onnx_node import Kept
@@ -35,7 +34,7 @@ def _asked(node, ask):
     try:
         return ask(_sessions.get(node.key(), lambda: _build(node)), dict(node.fed()))
     except Exception as error:  # onnxruntime's exception types share no public base class
-        raise Refused(_reason(str(error))) from error
+        raise Refused(f"onnxruntime: {objection(str(error))}") from error
 
 
 def _run_in_place(session, node, feed):
@@ -61,15 +60,6 @@ def _build(node):
     return onnxruntime.InferenceSession(
         node.model().SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-
-
-def _reason(text):
-    """The sentence of an ONNX Runtime error that says what it objects to: no build paths, no C++ signature."""
-    text = " ".join(text.split())
-    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
-    text = text.rpartition("Status Message: ")[2]
-    checked, _, said = text.rpartition(" was false.")
-    return f"onnxruntime: {said.strip() or checked.rpartition(' ')[2] + ' was false.'}"
 
 
 def versions():

@@ -6,6 +6,7 @@ import onnxruntime
 
 import attest
 from . import _providers as providers
+from ._onnxruntime_said import objection
 
 LEVELS = {"disabled": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
 
@@ -86,7 +87,5 @@ def level_has_no_kernel(model, provider, settings):
 
 
 def reason(error):
-    """The objection of ONNX Runtime, without build paths and C++ signatures."""
-    text = " ".join(str(error).split())
-    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
-    return "onnxruntime: " + re.sub(r"/\S+/(\w+\.\w+:\d+)", r"\1", text)[:300]
+    """The objection of ONNX Runtime, without build paths."""
+    return "onnxruntime: " + re.sub(r"/\S+/(\w+\.\w+:\d+)", r"\1", objection(str(error)))[:300]
