@@ -58,27 +58,34 @@ bool Known::says(const Entry& entry, const FailureKey& key, const Problem& probl
   return predicate && sufficient({*predicate, entry.explained->counts, 0, 0}) && predicate->holds(problem, supports_);
 }
 
-bool Known::is_told(const Entry& at, const Kin& kin) const {
-  return std::ranges::any_of(kin.entries, [&](const Entry* entry) {
-    return without_law(entry->bucket) == without_law(at.bucket) || says(*entry, failure_key_of(at), at.problem);
-  });
+const KnownEntry* Known::telling(const Entry& at, const Kin& kin) const {
+  for (const KnownEntry* known : kin.entries)
+    if (without_law(known->entry.bucket) == without_law(at.bucket) ||
+        says(known->entry, failure_key_of(at), at.problem))
+      return known;
+  return nullptr;
 }
 
-bool Known::is_told_when_asked(const Entry& at, const Kin& kin) {
-  if (ends_instance(at.seen)) return false;  // a death is not asked for once more
+const KnownEntry* Known::telling_when_asked(const Entry& at, const Kin& kin) {
+  if (ends_instance(at.seen)) return nullptr;  // a death is not asked for once more
   std::set<std::string> laws;
-  for (const Entry* entry : kin.entries) laws.insert(entry->property);
-  const auto tell = [&](const Problem& problem, const std::string& law) {
-    const std::optional<Entry>& shown = reproduced(problem, law);
-    return shown && (is_told(*shown, kin) || (kin.condition && tell_alike(failure_key_of(*shown), kin.key) &&
-                                              kin.condition->holds(shown->problem, supports_)));
+  for (const KnownEntry* known : kin.entries) laws.insert(known->entry.property);
+  const auto of_call = [&](const Problem& problem) -> const KnownEntry* {
+    for (const std::string& law : laws) {
+      const std::optional<Entry>& shown = reproduced(problem, law);
+      if (!shown) continue;
+      if (const KnownEntry* known = telling(*shown, kin)) return known;
+      if (kin.beside && tell_alike(failure_key_of(*shown), kin.key) && kin.condition.holds(shown->problem, supports_))
+        return kin.beside;
+    }
+    return nullptr;
   };
-  if (std::ranges::any_of(laws, [&](const std::string& law) { return tell(at.problem, law); })) return true;
-  if (!ask_.calls_of || find_law(at.property)->base_call()) return false;
+  if (const KnownEntry* known = of_call(at.problem)) return known;
+  if (!ask_.calls_of || find_law(at.property)->base_call()) return nullptr;
   std::erase_if(laws, [](const std::string& law) { return !find_law(law)->base_call(); });
-  return std::ranges::any_of(ask_.calls_of(at), [&](const Problem& call) {
-    return std::ranges::any_of(laws, [&](const std::string& law) { return tell(call, law); });
-  });
+  for (const Problem& call : ask_.calls_of(at))
+    if (const KnownEntry* known = of_call(call)) return known;
+  return nullptr;
 }
 
 const std::optional<Entry>& Known::reproduced(const Problem& at, const std::string& property) {
@@ -95,23 +102,26 @@ bool Known::still_shows(const Entry& entry) {
 
 Known::Kin Known::kin_of(const Summary& summary, const Defect& defect,
                          const std::function<bool(const KnownEntry&)>& takes) {
-  Kin kin{{}, defect.key, nullptr};
+  Kin kin{{}, defect.key, defect.predicate, nullptr};
   for (const KnownEntry& known : entries_)
     if (const Entry& entry = known.entry;
         takes(known) && &entry.problem.op() == summary.op && kind_of(failure_key_of(entry)) == kind_of(defect.key) &&
         entry.subject == summary.findings[defect.findings.front()].entry.subject && still_shows(entry))
-      kin.entries.push_back(&entry);
-  const auto lies_there = [&](const Entry* entry) {
-    return tell_alike(failure_key_of(*entry), defect.key) && defect.predicate.holds(entry->problem, supports_);
+      kin.entries.push_back(&known);
+  const auto lies_there = [&](const KnownEntry* known) {
+    return tell_alike(failure_key_of(known->entry), defect.key) &&
+           defect.predicate.holds(known->entry.problem, supports_);
   };
-  if (separates({defect.predicate, defect.counts, 0, 0}) && std::ranges::any_of(kin.entries, lies_there))
-    kin.condition = &defect.predicate;
+  if (const auto beside = std::ranges::find_if(kin.entries, lies_there);
+      beside != kin.entries.end() && separates({defect.predicate, defect.counts, 0, 0}))
+    kin.beside = *beside;
   return kin;
 }
 
-bool Known::tells(const Kin& kin, const Finding& finding) {
-  return is_told(finding.entry, kin) || (kin.condition && kin.condition->holds(finding.entry.problem, supports_)) ||
-         is_told_when_asked(finding.entry, kin);
+const KnownEntry* Known::telling_finding(const Kin& kin, const Finding& finding) {
+  if (const KnownEntry* known = telling(finding.entry, kin)) return known;
+  if (kin.beside && kin.condition.holds(finding.entry.problem, supports_)) return kin.beside;
+  return telling_when_asked(finding.entry, kin);
 }
 
 void Known::mark(Summary& summary) {
@@ -120,10 +130,16 @@ void Known::mark(Summary& summary) {
     if (known.waiver && std::ranges::find(waivers, *known.waiver) == waivers.end()) waivers.push_back(*known.waiver);
   for (Defect& defect : summary.defects) {
     const Kin kin = kin_of(summary, defect, [](const KnownEntry& known) { return known.tells(); });
-    for (const std::size_t i : defect.findings) summary.findings[i].known = tells(kin, summary.findings[i]);
+    for (const std::size_t i : defect.findings) {
+      Finding& finding = summary.findings[i];
+      const KnownEntry* known = telling_finding(kin, finding);
+      finding.known = known != nullptr;
+      finding.known_as = known ? known->name() : std::string();
+    }
     for (const Waiver& waiver : waivers) {
       const Kin waived = kin_of(summary, defect, [&](const KnownEntry& known) { return known.waiver == waiver; });
-      if (std::ranges::any_of(defect.findings, [&](std::size_t i) { return tells(waived, summary.findings[i]); }))
+      if (std::ranges::any_of(defect.findings,
+                              [&](std::size_t i) { return telling_finding(waived, summary.findings[i]) != nullptr; }))
         defect.waivers.push_back(waiver);
     }
     std::ranges::stable_partition(defect.findings, [&](std::size_t i) { return !summary.findings[i].known; });

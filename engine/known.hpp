@@ -26,6 +26,8 @@ struct KnownEntry {
   std::optional<Waiver> waiver{};
 
   [[nodiscard]] bool tells() const noexcept { return !waiver || !waiver->over; }
+  // Its file's name without the ending, "ort-attention-14".
+  [[nodiscard]] std::string name() const { return file.stem().string(); }
 };
 // Throws Error(usage) on the first damaged file.
 std::vector<KnownEntry> known_entries(const std::filesystem::path& corpus,
@@ -61,11 +63,11 @@ class Known {
   Known(const std::vector<KnownEntry>& entries, const Supports& supports, KnownQuestions ask = {})
       : entries_(entries), supports_(supports), ask_(std::move(ask)) {}
 
-  // Marks the findings that the corpus tells, and each defect all of whose findings are marked; a defect gets the
-  // waivers of the entries that tell one of its findings, those that are over, too. In another defect new
-  // findings come first. An entry whose failure does not show any more, as it did, tells nothing. The problem that a
-  // failure was shrunk to depends on the time there was for it, so that a finding is told, among failures of one kind,
-  // if
+  // Marks the findings that the corpus tells with the entry that does, and each defect all of whose findings are
+  // marked; a defect gets the waivers of the entries that tell one of its findings, those that are over, too. In
+  // another defect new findings come first. An entry whose failure does not show any more, as it did, tells nothing.
+  // The problem that a failure was shrunk to depends on the time there was for it, so that a finding is told, among
+  // failures of one kind, if
   // - an entry has its bucket, but for the law; or
   // - its problem meets the condition of an entry, under which nearly all problems fail alike: by the law of both, or
   //   by laws that both judge the problem's own call; or
@@ -78,17 +80,18 @@ class Known {
  private:
   // The entries that may tell a defect: they have its subject and kind.
   struct Kin {
-    std::vector<const Entry*> entries;
-    const FailureKey& key;  // the defect's
-    const Predicate*
-        condition;  // the defect's, if it has such a one, and it holds of such an entry by its law; else nullptr
+    std::vector<const KnownEntry*> entries;
+    const FailureKey& key;       // the defect's
+    const Predicate& condition;  // likewise
+    const KnownEntry* beside;    // one that lies where the condition holds, and fails by its law, if it separates
   };
   [[nodiscard]] bool says(const Entry& entry, const FailureKey& key, const Problem& problem) const;
-  [[nodiscard]] bool is_told(const Entry& at, const Kin& kin) const;
+  // The entry that tells a failure; nullptr where none does.
+  [[nodiscard]] const KnownEntry* telling(const Entry& at, const Kin& kin) const;
   bool still_shows(const Entry& entry);
   Kin kin_of(const Summary& summary, const Defect& defect, const std::function<bool(const KnownEntry&)>& takes);
-  bool tells(const Kin& kin, const Finding& finding);
-  [[nodiscard]] bool is_told_when_asked(const Entry& at, const Kin& kin);
+  const KnownEntry* telling_finding(const Kin& kin, const Finding& finding);
+  [[nodiscard]] const KnownEntry* telling_when_asked(const Entry& at, const Kin& kin);
   const std::optional<Entry>& reproduced(const Problem& at, const std::string& property);
 
   const std::vector<KnownEntry>& entries_;

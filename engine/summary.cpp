@@ -56,6 +56,13 @@ const Finding& Summary::first_of(const Defect& defect) const {
   return findings[*std::ranges::min_element(defect.findings, {}, number)];
 }
 
+std::set<std::string> Summary::known_as(const Defect& defect) const {
+  std::set<std::string> names;
+  for (const std::size_t i : defect.findings) names.insert(findings[i].known_as);
+  names.erase("");
+  return names;
+}
+
 Finding* Summary::finding_of(const std::string& bucket) {
   const auto found = std::ranges::find_if(findings, [&](const Finding& f) { return f.entry.bucket == bucket; });
   return found == findings.end() ? nullptr : &*found;

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,7 @@ struct Finding {
   std::vector<std::string> also;     // other laws that failed on the same case
   std::vector<std::string> shows;    // keys of all laws of that case that fail on the reproducer
   bool known = false;                // in the corpus given by --known
+  std::string known_as;              // the entry there that tells it at the end, "ort-attention-14"
   std::string reproducer;            // file; empty if none was written
 
   // Tells whether it tells one case as it was seen, and nothing else, which was shrunk to a problem of that bucket
@@ -128,6 +130,8 @@ struct Summary {
 
   // The finding of a defect whose first failure came first: where the defect was met.
   [[nodiscard]] const Finding& first_of(const Defect& defect) const;
+  // The entries that tell a known defect, each once.
+  [[nodiscard]] std::set<std::string> known_as(const Defect& defect) const;
   // nullptr if no failure fell into that bucket.
   [[nodiscard]] Finding* finding_of(const std::string& bucket);
   // Adds one case in case order.

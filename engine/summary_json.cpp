@@ -101,6 +101,7 @@ ordered_json finding_to_json(const Finding& f, const std::function<std::string(c
   object["failures"] = f.failures;
   object["also"] = f.also;
   object["known"] = f.known;
+  if (f.known) object["known_as"] = f.known_as;
   object["seconds_to_first"] = f.seconds_to_first;
   object["cases_to_first"] = f.cases_to_first;
   object["witness"] = f.entry.evidence ? to_json(*f.entry.evidence) : ordered_json(nullptr);
@@ -135,6 +136,7 @@ ordered_json defect_to_json(const Summary& s, const Defect& defect,
   if (!defect.waivers.empty()) object["waivers"] = ordered_json::array();
   for (const Waiver& waiver : defect.waivers)
     object["waivers"].push_back({{"reason", waiver.reason}, {"until", waiver.until}, {"over", waiver.over}});
+  if (defect.known) object["known_as"] = s.known_as(defect);
   if (defect.effective) object["effective"] = effective_to_json(*defect.effective);
   object["explained"] = to_json(Explained{defect.key, to_text(defect.predicate), defect.counts});
   if (defect.explanation) object["explanation"] = to_json(*defect.explanation);

@@ -86,10 +86,11 @@ std::string waiver_text(const engine::Waiver& waiver) {
   return fmt::format("waived until {}{}: {}", waiver.until, waiver.over ? ", which is over" : "", waiver.reason);
 }
 
-// Why it fails nothing.
-std::string known_text(const Defect& defect) {
+// Why it fails nothing: "known: ort-attention-14", or its waiver.
+std::string known_text(const Summary& summary, const Defect& defect) {
   const auto waiver = std::ranges::find(defect.waivers, false, &engine::Waiver::over);
-  return waiver == defect.waivers.end() ? "known" : printable(waiver_text(*waiver));
+  return printable(waiver == defect.waivers.end() ? fmt::format("known: {}", fmt::join(summary.known_as(defect), ", "))
+                                                  : waiver_text(*waiver));
 }
 
 // A defect with its witness, its problem and the line that reruns it; on request the rest.
@@ -167,7 +168,7 @@ std::string defects_text(const Summary& summary, const Look& look) {
   for (const Defect& defect : summary.defects) {
     ++number;
     if (defect.known)
-      known += fmt::format("{}, {}\n", title(summary, defect, number, look), known_text(defect));
+      known += fmt::format("{}, {}\n", title(summary, defect, number, look), known_text(summary, defect));
     else if (told++ < most_in_full)
       full += in_full(summary, defect, number, look);
     else

@@ -90,6 +90,12 @@ std::string first_html(const json& defect) {
                      duration(defect.value("seconds_to_first", 0.0)));
 }
 
+// "known: ort-attention-14".
+std::string known_html(const json& one) {
+  const json names = one.value("known_as", json::array());
+  return names.empty() ? "known" : "known: " + escaped(joined(names, "", 8));
+}
+
 // "wrong numbers in out where scale<=0 (law policy-bound)".
 std::string headline_html(const json& record, const json& defect) {
   const json* finding = finding_of(record, defect.at("buckets").at(0).get<std::string>());
@@ -98,7 +104,7 @@ std::string headline_html(const json& record, const json& defect) {
   const std::string where = defect.contains("explained") ? said(defect.at("explained"), "predicate") : "";
   if (!where.empty() && where != to_text(engine::Predicate())) text += " where " + where;
   return escaped(text + " (law " + said(*finding, "property") + ")") +
-         (defect.value("known", false) ? " <span class=\"soft\">(known)</span>" : "");
+         (defect.value("known", false) ? " <span class=\"soft\">(" + known_html(defect) + ")</span>" : "");
 }
 
 std::string defect_html(const json& record, const json& defect, std::size_t number) {
@@ -213,7 +219,9 @@ std::string status_html(const json& record) {
   if (!record.at("findings").empty() && record.at("exit").get<int>() == 1)
     return fmt::format("<span class=\"status bad\">{} of failures</span>",
                        counted(record.at("findings").size(), "bucket"));
-  if (record.at("exit").get<int>() == 0) return "<span class=\"status good\">every property held</span>";
+  if (record.at("exit").get<int>() == 0)
+    return record.at("findings").empty() ? "<span class=\"status good\">every property held</span>"
+                                         : "<span class=\"status good\">nothing but known failures</span>";
   if (record.value("interrupted", false))
     return "<span class=\"status\">nothing failed until it was interrupted</span>";
   const std::string why = said(record, "unjudged");

@@ -58,6 +58,7 @@ std::string message_of(const json& finding, const std::string& subject) {
       fmt::format("{}. Law {} ({}) on {}, problem {}", finding_line(finding), finding.at("property").get<std::string>(),
                   finding.at("verdict").get<std::string>(), subject, finding.at("problem").get<std::string>());
   if (finding.contains("basis")) text += ". Shown by: " + finding.at("basis").get<std::string>();
+  if (const std::string known = said(finding, "known_as"); !known.empty()) text += ". Known: " + known;
   return text + ". Again: " + finding.at("rerun").get<std::string>();
 }
 

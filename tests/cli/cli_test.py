@@ -368,6 +368,9 @@ class Campaigns(Cli):
         again = self.attest(*words, "-v", "--known", "first/corpus", "-o", "again")
         self.assertNotRegex(again.stdout, r"(?m)^fail")
         self.assertEqual(again.returncode, 0, again.stdout)
+        names = {file.stem for file in self.cwd.glob("first/corpus/**/*.json")}
+        told = re.findall(r"(?m), known: (.+)$", again.stdout)
+        self.assertTrue(told and all(name in names for line in told for name in line.split(", ")), again.stdout)
 
     def test_triage_says_it_again(self):
         done = self.attest("fuzz", "fault:batch-path", "--cases", 150, "--seed", 1, "--jobs", 2, "-o", "dir", "--json", "a")

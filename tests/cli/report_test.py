@@ -320,6 +320,8 @@ class Report(unittest.TestCase):
         results = json.loads((self.folder / "known.sarif").read_text())["runs"][0]["results"]
         self.assertTrue(results)
         self.assertEqual({result["level"] for result in results}, {"note"})
+        names = {file.stem for file in (self.wrong / "corpus").rglob("*.json")}
+        self.assertTrue(all(result["message"]["text"].split(". Known: ")[1].split(". Again: ")[0] in names for result in results))
 
     def test_sarif(self):
         log = json.loads((self.folder / "wrong.sarif").read_text())

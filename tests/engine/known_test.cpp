@@ -136,6 +136,17 @@ TEST(Known, ByTheBucketsOfTheDefect) {
   EXPECT_EQ(all.exit(), Exit::held);
 }
 
+TEST(Known, ByTheNameOfTheEntryThatTellsIt) {
+  Summary all = of(bound, causal, nullptr, 1);
+  const std::vector<KnownEntry> corpus{{entry(padded, plain, nullptr), "findings/other-1.json"},
+                                       {all.findings[0].entry, "findings/mine-2.json"}};
+  Known(corpus, attest::Supports::everything()).mark(all);
+  EXPECT_EQ(all.findings[0].known_as, "mine-2");
+  EXPECT_EQ(all.known_as(all.defects[0]), std::set<std::string>{"mine-2"});
+  Known({}, attest::Supports::everything()).mark(all);
+  EXPECT_EQ(all.findings[0].known_as, "");
+}
+
 TEST(Known, NotByAnEntryThatShowsNoMore) {
   Summary all = of(bound, causal, nullptr, 1);
   all.findings[0].entry.bucket = "its own";
