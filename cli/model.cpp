@@ -93,8 +93,8 @@ models::CampaignOptions options_of(const Settings& settings, const std::string& 
                                    const ExportedProgram& file, bool one_problem) {
   // Refuses options of the engine's single campaign that this one does not have.
   refuse_keys(settings,
-              {"op", "repeat", "shard", "assume", "sizes", "known", "no-avoid", "no-statistics", "events",
-               "probe-first", "no-probe-first", "probe-cache", "in-process", "seed-fd"},
+              {"op", "repeat", "shard", "assume", "sizes", "no-avoid", "no-statistics", "events", "probe-first",
+               "no-probe-first", "probe-cache", "in-process", "seed-fd"},
               "is not for models (docs/graphs.md)");
   if (one_problem)
     refuse_keys(settings, {"seed", "cases", "time", "laws", "constrain", "output"},
@@ -106,6 +106,7 @@ models::CampaignOptions options_of(const Settings& settings, const std::string& 
   options.constraints = constraints_of(settings, file.lengths);
   options.jobs = read_jobs(settings);
   options.shrink_calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(1000));
+  if (const auto known = settings.text("known")) options.known = models::known_failures(*known);
   options.continue_after_failure = fuzz || one_problem || settings.flag("continue-after-failure");
   read_model_laws(settings, options);
   if (one_problem) {

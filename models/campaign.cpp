@@ -125,9 +125,10 @@ class Campaign {
     return interrupted() || (options_.cases && number >= *options_.cases) ||
            (options_.seconds && seconds_since(start_) >= *options_.seconds);
   }
-  // Tells whether the first finding, which is there, was all that was asked for.
+  // Tells whether the first new finding, which is there, was all that was asked for.
   [[nodiscard]] bool ends_with_a_finding() const {
-    return !options_.continue_after_failure && !summary_.findings.empty();
+    return !options_.continue_after_failure &&
+           std::ranges::any_of(summary_.findings, [](const Finding& finding) { return finding.known_as.empty(); });
   }
   // True if time ended so many seconds ago, or nothing is wanted any more.
   [[nodiscard]] bool past(double more) const {
@@ -167,6 +168,10 @@ class Campaign {
     folder_.emplace(options_.folder, identity(), summary_);
     summary_.resumed = summary_.cases;
     before_ = summary_.seconds;
+    for (Finding& finding : summary_.findings)
+      for (const Subject& subject : subjects_)
+        if (subject.name == finding.runtime && !finding.flaky)
+          finding.known_as = known_as(options_.known, entry_of(finding, subject, model_, options_));
     for (const Folder::CaseLine& line : folder_->cases()) {
       if (line.runs.empty() || table_.full()) continue;
       const std::size_t problem = table_.add(stream_.problem(line.number));
@@ -397,9 +402,12 @@ class Campaign {
     }
   }
 
+  // Looks it up among what is known, and writes it to the corpus.
   void store(const Subject& subject, Finding& finding) {
-    if (options_.corpus.empty() || finding.flaky) return;
-    finding.reproducer = write_entry(entry_of(finding, subject, model_, options_), finding.place, options_.corpus);
+    if (finding.flaky) return;
+    const Entry entry = entry_of(finding, subject, model_, options_);
+    finding.known_as = known_as(options_.known, entry);
+    if (!options_.corpus.empty()) finding.reproducer = write_entry(entry, finding.place, options_.corpus);
   }
 
   const Part& model_;

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "graph/constraints.hpp"
 #include "models/given.hpp"
+#include "models/known.hpp"
 #include "models/summary.hpp"
 
 namespace attest::models {
@@ -38,8 +39,9 @@ struct CampaignOptions {
   int jobs = 1;        // threads that evaluate graphs
   std::int64_t shrink_calls = 1000;
   bool continue_after_failure = true;
-  std::filesystem::path corpus;  // where reproducers go; empty: nowhere
-  std::filesystem::path folder;  // the campaign's folder, which it goes on from; empty: none
+  std::vector<KnownFailure> known{};  // failures that end nothing and fail nothing
+  std::filesystem::path corpus;       // where reproducers go; empty: nowhere
+  std::filesystem::path folder;       // the campaign's folder, which it goes on from; empty: none
   const std::atomic<bool>* interrupt = nullptr;
 };
 

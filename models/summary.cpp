@@ -214,8 +214,10 @@ void state_from_json(const json& state, Summary& summary) {
 }
 
 Exit Summary::exit() const noexcept {
-  if (!findings.empty()) return Exit::found;
+  if (std::ranges::any_of(findings, [](const Finding& finding) { return finding.known_as.empty(); }))
+    return Exit::found;
   if (interrupted) return Exit::interrupted;
+  if (!findings.empty()) return Exit::held;
   // A time limit that was passed and not confirmed is no more than what is skipped.
   const bool something =
       std::ranges::any_of(laws, [](const auto& law) { return law.second.kinds.contains(VerdictKind::pass); });

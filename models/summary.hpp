@@ -46,6 +46,7 @@ struct Finding {
   std::map<std::string, std::string> others{};
   std::filesystem::path reproducer;    // empty: nowhere
   std::optional<Condition> condition;  // under which it shows, where that was learned
+  std::string known_as{};              // the entry of --known that tells it, "ort-attention-1"; empty: new
 };
 
 struct Summary {
@@ -70,7 +71,7 @@ struct Summary {
   std::map<std::string, std::uint64_t> skipped;  // problems that the graph itself does not take, by reason
   std::optional<Coverage> coverage{};            // present for a campaign that has a folder
 
-  // 1 with a finding; else 130 if a signal ended it; 5 where nothing was judged.
+  // 1 with a new finding; else 130 if a signal ended it; 5 where nothing was judged.
   [[nodiscard]] Exit exit() const noexcept;
 };
 

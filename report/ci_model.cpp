@@ -42,7 +42,8 @@ json ci_record(const json& model) {
   for (const json& finding : model.at("findings")) {
     json one{{"property", finding.at("law")},
              {"verdict", finding.at("verdict")},
-             {"known", false},
+             {"known", finding.value("known", false)},
+             {"known_as", said(finding, "known_as")},
              {"witness", finding.value("witness", json())}};
     for (const char* key : {"problem", "failures", "case", "also", "reproducer"}) one[key] = finding.at(key);
     const std::string again = said(finding, "rerun");

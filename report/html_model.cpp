@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -61,7 +62,9 @@ std::string headline_html(const json& finding) {
   const std::string key = said(finding, "key");
   const std::string what = happened(said(finding, "verdict"), key.substr(key.rfind('/') + 1),
                                     finding.contains("witness") ? said(finding.at("witness"), "output") : "");
-  return escaped(fmt::format("{} (law {}) on {}", what, said(finding, "law"), said(finding, "runtime")));
+  const std::string known = said(finding, "known_as");
+  return escaped(fmt::format("{} (law {}) on {}", what, said(finding, "law"), said(finding, "runtime"))) +
+         (known.empty() ? "" : " <span class=\"soft\">(known: " + escaped(known) + ")</span>");
 }
 
 std::string finding_html(const json& finding, std::size_t number) {
@@ -140,8 +143,11 @@ std::string parts_html(const json& record) {
 }
 
 std::string status_html(const json& record) {
-  const std::size_t defects = record.at("findings").size();
-  if (defects > 0) return fmt::format("<span class=\"status bad\">{}</span>", counted(defects, "defect"));
+  const auto defects =
+      std::ranges::count_if(record.at("findings"), [](const json& one) { return !one.value("known", false); });
+  if (defects > 0)
+    return fmt::format("<span class=\"status bad\">{}</span>", counted(static_cast<Count>(defects), "defect"));
+  if (!record.at("findings").empty()) return "<span class=\"status good\">nothing but known failures</span>";
   if (record.value("interrupted", false))
     return "<span class=\"status\">nothing failed until it was interrupted</span>";
   return record.at("exit").get<int>() == 0 ? "<span class=\"status good\">every law held</span>"

@@ -135,7 +135,8 @@ std::string finding_text(const Summary& summary, const Finding& finding, std::si
   std::string text = fmt::format("{}  {}. {}  in {}", full ? "\n" : "", number,
                                  painted(look, Part::title, printable(name)), counted(finding.failures, "run"));
   if (!full)
-    return text + (finding.place ? ", first wrong: " + printable(finding.place->tensor) : std::string()) + "\n";
+    return text + (finding.place ? ", first wrong: " + printable(finding.place->tensor) : std::string()) +
+           (finding.known_as.empty() ? "" : ", known: " + printable(finding.known_as)) + "\n";
   if (look.verbose)
     text += fmt::format(", first in case {} after {}", grouped(finding.first_case), duration(finding.seconds_to_first));
   text += "\n" + row("witness", finding.result.reason);
@@ -260,21 +261,29 @@ std::string statistics(const Summary& summary) {
 }  // namespace
 
 std::string summary_text(const Summary& summary, const Look& look) {
-  const std::size_t n = summary.findings.size();
+  const auto is_new = [](const Finding& finding) { return finding.known_as.empty(); };
+  const auto n = static_cast<std::size_t>(std::ranges::count_if(summary.findings, is_new));
   const std::string verdict =
-      n > 0 ? "FAILED, " + counted(n, "defect")
+      n > 0                       ? "FAILED, " + counted(n, "defect")
+      : !summary.findings.empty() ? "nothing but known failures"
       : summary.exit() == Exit::incomplete
           ? "nothing was judged"
           : fmt::format("every law held{}", summary.interrupted ? " until it was interrupted" : "");
   const Part part = n > 0 ? Part::failed : summary.exit() == Exit::held ? Part::held : Part::title;
   std::string text =
       fmt::format("{}: {}\n", printable(summary.model.filename().string()), painted(look, part, verdict));
-  for (std::size_t i = 0; i < n; ++i) text += finding_text(summary, summary.findings[i], i + 1, i < most_in_full, look);
+  std::size_t told = 0;
+  std::string brief;
+  for (std::size_t i = 0; i < summary.findings.size(); ++i) {
+    const bool full = is_new(summary.findings[i]) && told++ < most_in_full;
+    (full ? text : brief) += finding_text(summary, summary.findings[i], i + 1, full, look);
+  }
+  text += (brief.empty() ? "" : "\n") + brief;
   if (summary.untold > 0)
     text += fmt::format("  and {} of further kinds, not looked at\n", counted(summary.untold, "failure"));
   text +=
       fmt::format("{}  {}, {} in {}, seed {}, {}{}: {} compared with correct evaluations (no proof: docs/graphs.md)",
-                  n > 0 ? "\n" : "", counted(summary.cases, "problem"), counted(summary.runs, "run"),
+                  summary.findings.empty() ? "" : "\n", counted(summary.cases, "problem"), counted(summary.runs, "run"),
                   duration(summary.seconds), summary.seed, summary.policy, summary.interrupted ? ", interrupted" : "",
                   counted(static_cast<std::uint64_t>(summary.judged), "output element"));
   if (summary.proven > 0)
@@ -354,7 +363,9 @@ ordered_json json_of(const Summary& summary, const Finding& finding) {
                       {"minimal", finding.smallest.minimal},
                       {"reason", finding.result.reason},
                       {"z", real_to_json(finding.result.z)},
-                      {"also", finding.also}};
+                      {"also", finding.also},
+                      {"known", !finding.known_as.empty()}};
+  if (!finding.known_as.empty()) object["known_as"] = finding.known_as;
   if (finding.result.witness) {
     const graph::Witness& w = *finding.result.witness;
     object["witness"] = {{"output", w.output},

@@ -13,7 +13,7 @@ from need_package import need
 
 need("onnxruntime", "./run test installs it")
 import numpy as np
-from command_line import Cli, run
+from command_line import ROOT, Cli, run
 from onnx import TensorProto as T, helper, numpy_helper, save
 
 os.environ["ATTEST_PYTHON"] = sys.executable
@@ -111,6 +111,21 @@ class Known(Cli):
         for name, defect in defects.items():
             with self.subTest(name):
                 self.found(name, runtime, *defect)
+
+    def test_an_error_that_an_adapter_has_is_told(self):
+        """ort-attention-1, as GPT-2's export has it: a mask of one row."""
+        if importlib.metadata.version("onnxruntime") != VERSIONS["onnxruntime"]:
+            self.skipTest(f"of onnxruntime {VERSIONS['onnxruntime']}")
+        shapes = {"q": ["b", 1, "l", 4], "k": ["b", 1, "n", 4], "v": ["b", 1, "n", 4], "mask": ["m", "n"]}
+        inputs = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in shapes.items()]
+        graph = helper.make_graph([helper.make_node("Attention", list(shapes), ["y"])], "g", inputs, [helper.make_empty_tensor_value_info("y")])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11), self.cwd / "attention.onnx")
+        words = ("check", "attention.onnx", "--cases", 12, "--laws", 0, "--constrain", "size.m=1", "--continue-after-failure", "--json", "out.json")
+        for known, status in ((), 1), (("--known", ROOT / "docs" / "findings"), 0):
+            done = self.attest(*words, *known, timeout=300)
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+            findings = json.loads((self.cwd / "out.json").read_text())["findings"]
+            self.assertEqual([one.get("known_as") for one in findings], ["ort-attention-1"] if known else [None])
 
     def test_those_of_onnxruntime(self):
         self.each("onnxruntime", ONNXRUNTIME)

@@ -410,6 +410,22 @@ class Model(Cli):
         (self.cwd / "leaky.py").write_text((self.cwd / "leaky.py").read_text().replace('"layer2.context"', '"nothing"'))
         self.assertFalse(self.summary("explain", spread, status=0)[0]["fails"])
 
+    def test_what_a_corpus_knows_fails_nothing_and_has_its_name(self):
+        words = ("check", "cross-encoder.onnx", "--on", "leaky.py", "--cases", 9)
+        self.summary(*words, "--corpus", "corpus", status=1)
+        [file] = self.cwd.glob("corpus/*/*.json")
+        summary, done = self.summary(*words, "--known", "corpus", "-o", "campaign", "--junit", "j.xml", "--sarif", "s.sarif", status=0)
+        [finding] = summary["findings"]
+        self.assertEqual((finding["known"], finding["known_as"], summary["cases"]), (True, file.stem, 9))
+        self.assertIn("nothing but known failures", done.stdout)
+        self.assertIn(f", known: {file.stem}", done.stdout)
+        self.assertNotIn("<failure", (self.cwd / "j.xml").read_text())
+        [result] = json.loads((self.cwd / "s.sarif").read_text())["runs"][0]["results"]
+        self.assertEqual((result["level"], result["baselineState"]), ("note", "unchanged"))
+        self.assertIn(f"Known: {file.stem}", result["message"]["text"])
+        self.assertEqual(self.attest("report", "campaign").returncode, 0)
+        self.assertIn(f"(known: {file.stem})", (self.cwd / "campaign" / "report.html").read_text())
+
     def test_replay_takes_models_and_others_together(self):
         self.summary("check", "cross-encoder.onnx", "--on", "leaky.py", "--corpus", "corpus", "--cases", 9, status=1)
         self.reproducer()
