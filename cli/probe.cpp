@@ -19,10 +19,28 @@ std::vector<Option> probe_options() {
                               {"policy", "NAME|STAGE=FORMAT,...",
                                "held to this precision policy, in its dtype alone (its own, in every dtype)"},
                               {"evidence", "", "print the problem behind every row, not of contradictions alone"},
+                              {"tree", "", "print in which order weighted values are added, and nothing else"},
+                              {"keys", "N", "with --tree: the number of keys (256)"},
+                              {"problem", "TEXT", "with --tree: ask a call of these sizes and options"},
                               {"no-speed", "", "do not measure how fast calls are answered"},
                               {"json", "FILE", "one JSON object; - is stdout"}};
   for (const Option& option : subject_options()) options.push_back(option);
   return options;
+}
+
+int probe_orders(const Settings& settings, const std::string& text, const SubjectFactory& subject,
+                 const engine::ProbeOptions& options, const std::unique_ptr<OutputFile>& json) {
+  std::optional<engine::Problem> call;
+  if (const auto problem = settings.text("problem")) call = engine::problem_from_text(*problem);
+  const auto orders =
+      engine::sum_orders(subject, options, static_cast<Index>(settings.integer("keys", 2, 16384).value_or(256)), call);
+  if (!json || !json->is_stdout()) std::cout << report::orders_text(text, subject.info(), orders);
+  if (json) {
+    auto object = report::orders_json(text, subject.info(), orders);
+    object["exit"] = 0;
+    write_json(*json, object);
+  }
+  return 0;
 }
 
 int probe_subject(const Settings& settings, const std::string& text) {
@@ -45,6 +63,10 @@ int probe_subject(const Settings& settings, const std::string& text) {
   }
   if (const auto python = settings.text("python"); python && settings.origin("python").starts_with("--"))
     how.rerun_options += " --python " + report::shell_quoted(*python);
+  if (settings.flag("tree")) return probe_orders(settings, text, *subject, options, json);
+  for (const char* of_tree : {"keys", "problem"})
+    if (settings.text(of_tree))
+      throw usage_error(settings.origin(of_tree) + " is of `attest probe --tree` alone: give --tree, or leave it out");
   options.speed = !settings.flag("no-speed");
   const engine::ProbeReport seen = engine::probe(*subject, text, options);
   const auto exit = static_cast<int>(seen.exit());

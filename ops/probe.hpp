@@ -73,6 +73,16 @@ Answered ask(const Problem& problem, Subject& subject);
 // Tells whether what one problem gave breaks the policy bound, in a clause; empty if not.
 std::string breach(const Problem& problem, const Contract& contract, Subject& subject);
 
+// The order in which the calls of a problem's sizes and options add the terms of a sum.
+struct SumOrder {
+  Problem call;        // without the elements that were set to see it
+  std::string called;  // its sizes: "64 rows, 4 heads of 64"
+  Index terms = 0;     // how many
+  std::string words;   // the order, outermost first; empty where it was not seen
+  std::string nested;  // the same as a tree of numbers of terms
+  std::string reason;  // why it was not seen, as a clause
+};
+
 // The probes of an operation. There is one object of each, for ever.
 class Probes {
  public:
@@ -89,6 +99,13 @@ class Probes {
   // The rows that narrowed() reads, of the stages for which `asks` holds: what the calls of stages() exclude, without a
   // verdict of any.
   [[nodiscard]] virtual std::vector<ProbeRow> kept(const ProbeTarget& target, const AsksStage& asks) const = 0;
+
+  // The order in which weighted values are added, of `call`; where there is none, of one row, of many and of one among
+  // other samples, over `terms` keys or as many as the subject takes. Empty: this operation has no such probe.
+  [[nodiscard]] virtual std::vector<SumOrder> sum_orders(const ProbeTarget& /*target*/, Index /*terms*/,
+                                                         const std::optional<Problem>& /*call*/) const {
+    return {};
+  }
 
   // Plain problems of growing work that the subject takes, for questions of repetition and speed.
   [[nodiscard]] virtual std::vector<Problem> sizes(const Supports& supports, Format dtype) const = 0;

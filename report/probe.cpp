@@ -142,4 +142,40 @@ ordered_json probe_json(const engine::ProbeReport& report) {
   return object;
 }
 
+std::string orders_text(const std::string& subject, const SubjectInfo& info,
+                        const std::vector<engine::DtypeOrders>& all) {
+  std::string text = fmt::format("attest probe --tree {}{}{}: the order in which weighted values are added\n\n",
+                                 subject, info.version.empty() ? "" : " ", info.version);
+  Columns table;
+  table.add({"dtype", "keys", "call", "order"});
+  std::string differ;
+  for (const auto& [dtype, orders] : all)
+    for (const ops::SumOrder& order : orders) {
+      const ops::SumOrder& first = orders.front();
+      table.add({std::string(name(dtype)), std::to_string(order.terms), order.called,
+                 order.words.empty() ? ops::cannot_tell(printable(order.reason)) : order.words});
+      const bool both_seen = !first.words.empty() && !order.words.empty() && order.terms == first.terms;
+      if (both_seen && order.nested != first.nested)
+        differ += fmt::format("{}: {} add in another order than {}: their bits may differ for equal numbers\n",
+                              name(dtype), order.called, first.called);
+    }
+  return text + table.text() + (differ.empty() ? "" : "\n" + differ);
+}
+
+ordered_json orders_json(const std::string& subject, const SubjectInfo& info,
+                         const std::vector<engine::DtypeOrders>& all) {
+  ordered_json object{{"format", 1}, {"verb", "probe"}, {"subject", subject}, {"version", info.version}};
+  object["orders"] = ordered_json::array();
+  for (const auto& [dtype, orders] : all)
+    for (const ops::SumOrder& order : orders) {
+      ordered_json& one = object["orders"].emplace_back(
+          ordered_json{{"dtype", name(dtype)}, {"problem", engine::to_text(order.call)}, {"terms", order.terms}});
+      if (order.words.empty())
+        one["reason"] = order.reason;
+      else
+        one.update({{"order", order.words}, {"tree", order.nested}});
+    }
+  return object;
+}
+
 }  // namespace attest::report

@@ -91,6 +91,25 @@ ProbeReport probe(const SubjectFactory& factory, const std::string& name, const 
   return report;
 }
 
+std::vector<DtypeOrders> sum_orders(const SubjectFactory& factory, const ProbeOptions& options, Index terms,
+                                    const std::optional<Problem>& call) {
+  const SubjectInfo& info = factory.info();
+  const Op& op = options.op != nullptr ? *options.op : call ? call->op() : ops::first_op(info);
+  const ops::Probes& probes = probes_of(op, info);
+  const std::unique_ptr<Subject> subject = factory.open();
+  std::vector<DtypeOrders> all;
+  for (const Format dtype : dtypes_asked(op, info, options.policy)) {
+    if (call && storage_of(*call) != dtype) continue;
+    const Contract contract = op.contract(info, dtype);
+    all.push_back({dtype, probes.sum_orders({*subject, dtype, contract, true}, terms, call)});
+    if (all.back().orders.empty())
+      throw usage_error(fmt::format("no probe tells in which order {} adds: leave --tree out", op.name()));
+  }
+  if (all.empty())
+    throw usage_error(fmt::format("{} does not offer the dtype of --problem, {}", info.name, name(storage_of(*call))));
+  return all;
+}
+
 nlohmann::ordered_json contract_seen(const std::vector<std::pair<Format, Contract>>& contracts) {
   using nlohmann::ordered_json;
   std::vector<ordered_json> objects;

@@ -42,6 +42,12 @@ struct ProbeReport {
   [[nodiscard]] Exit exit() const noexcept;
 };
 
+// The orders in which the calls of one dtype add their weighted values.
+struct DtypeOrders {
+  Format dtype;
+  std::vector<ops::SumOrder> orders;
+};
+
 struct ProbeOptions {
   const Op* op = nullptr;        // nullptr: the first that the subject offers
   std::optional<Policy> policy;  // holds its own dtype alone to it; absent: the subject's own, for every dtype
@@ -51,6 +57,11 @@ struct ProbeOptions {
 // Asks the subject. Throws Error(usage) for an operation without probes, or that the subject does not offer;
 // Error(no_subject).
 ProbeReport probe(const SubjectFactory& subject, const std::string& name, const ProbeOptions& options);
+
+// Asks for the orders alone, over `terms` terms or of one call, whose dtype is then asked. Throws what probe() throws, and
+// Error(usage) for an operation whose sums have no such probe, and for a call that the subject does not take.
+std::vector<DtypeOrders> sum_orders(const SubjectFactory& subject, const ProbeOptions& options, Index terms,
+                                    const std::optional<Problem>& call);
 
 // Rows of stages alone, for one dtype: the formats that a subject computes in, beside those it was asked for.
 std::vector<ProbeRow> effective_stages(const SubjectFactory& subject, const Op& op, Format dtype);

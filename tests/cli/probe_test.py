@@ -216,7 +216,19 @@ class Probe(command_line.Cli):
         self.assertIn("noted earlier", done.stdout)
         self.refused("fuzz", "silent.py", "--probe-first", "--no-probe-first", says=["exclude each other"])
 
+    def test_the_order_of_sums(self):
+        done = self.attest("probe", "builtin:fused", "--tree", "--keys", 64)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"f32 +64 +1 row, 4 heads of 64 +chain of 64 terms")
+        done = self.attest("probe", "builtin:fused", "--tree", "--json", "-", "--problem", "op=attention hq=2 hkv=1 lq=3 lk=9 d=4 dv=4 dtype=f16")
+        (order,) = json.loads(done.stdout)["orders"]
+        self.assertEqual((order["dtype"], order["terms"], order["order"]), ("f16", 9, "chain of 9 terms"))
+        self.assertEqual(order["tree"], "((((((((0 1) 2) 3) 4) 5) 6) 7) 8)")
+
     def test_words_that_it_refuses(self):
+        self.refused("probe", "builtin:fused", "--tree", "--keys", "1", says=["--keys", "2"])
+        self.refused("probe", "builtin:fused", "--keys", "64", says=["--keys", "--tree"])
+        self.refused("probe", "builtin:ln-fused", "--tree", says=["layer_norm", "leave --tree out"])
         self.refused("probe", "builtin:fused", "--op", "layer_norm", says=["does not offer", "layer_norm"])
         self.refused("probe", "builtin:fused", "--op", "nothing", says=["--op", "attest list ops"])
         self.refused("probe", "builtin:nothing")

@@ -39,6 +39,9 @@ std::vector<ProbeRow> number_rows(const Asking& asking, const std::vector<ProbeR
 // NaN.
 std::vector<ProbeRow> mask_rows(const Asking& asking);
 std::vector<ProbeRow> meaning_rows(const Asking& asking);
+// sum_order.cpp: the order in which the weighted values of the last row are added. `call`: that of its sizes and
+// options; nullptr: three of `keys` keys.
+std::vector<SumOrder> sum_orders(const ProbeTarget& target, Index keys, const Problem* call);
 // probes.cpp: writes the meanings that the rows of masks and meanings show into a contract of attention.
 void take_meanings(Contract& contract, const std::vector<ProbeRow>& rows);
 // The contract with a policy that is wider, as far as the rows exclude what is narrower, and numbers that a kernel may

@@ -63,6 +63,11 @@ class AttentionProbes final : public Probes {
     return rows;
   }
 
+  [[nodiscard]] std::vector<SumOrder> sum_orders(const ProbeTarget& target, Index terms,
+                                                 const std::optional<ops::Problem>& call) const override {
+    return of_attention::sum_orders(target, terms, call ? &call->as<Problem>() : nullptr);
+  }
+
   [[nodiscard]] std::vector<ops::Problem> sizes(const ops::Supports& supports, Format dtype) const override {
     struct Size {
       Index heads, queries, keys, width;
