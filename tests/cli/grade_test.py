@@ -204,7 +204,7 @@ class Grade(unittest.TestCase):
             told = json.loads((Path(name) / "g.json").read_text())
             ElementTree.parse(Path(name) / "g.svg")
         self.assertEqual((status, out), (130, ""))
-        self.assertEqual(err, "attest: interrupted before all of one fault was measured: there is nothing to tell\n")
+        self.assertEqual(err, "attest: interrupted before all of one fault was measured: there is nothing to report\n")
         self.assertEqual((told["faults"], told["interrupted"], told["worst_problems"], told["exit"]), ([], True, "nan", 130))
 
     def test_a_fault_that_is_not_found_is_status_1(self):
