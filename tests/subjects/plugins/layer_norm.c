@@ -3,6 +3,7 @@
 #include <attest/plugin.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct {
   int epsilon_outside, forgets_last_gamma;
@@ -46,32 +47,26 @@ static int layer_norm(void* self, const attest_layer_norm* call, char* message, 
 static int attention(void* self, const attest_attention* call, char* message, size_t message_size) {
   (void)self, (void)message, (void)message_size;
   const int64_t keys = call->k.shape[2], group = call->q.shape[1] / call->k.shape[1];
+  double* weights = malloc(sizeof(double) * (size_t)(keys + 1));
   for (int64_t b = 0; b < call->q.shape[0]; ++b)
     for (int64_t h = 0; h < call->q.shape[1]; ++h)
       for (int64_t i = 0; i < call->q.shape[2]; ++i) {
         double largest = -INFINITY, sum = 0;
-        for (int pass = 0; pass < 2; ++pass)
-          for (int64_t j = 0; j < keys; ++j) {
-            double s = 0;
-            for (int64_t d = 0; d < call->q.shape[3]; ++d)
-              s += attest_load(&call->q, b, h, i, d) * attest_load(&call->k, b, h / group, j, d);
-            s *= call->scale;
-            if (pass == 0)
-              largest = s > largest ? s : largest;
-            else
-              sum += exp(s - largest);
-          }
+        for (int64_t j = 0; j < keys; ++j) {
+          double s = 0;
+          for (int64_t d = 0; d < call->q.shape[3]; ++d)
+            s += attest_load(&call->q, b, h, i, d) * attest_load(&call->k, b, h / group, j, d);
+          weights[j] = s * call->scale;
+          largest = weights[j] > largest ? weights[j] : largest;
+        }
+        for (int64_t j = 0; j < keys; ++j) sum += weights[j] = exp(weights[j] - largest);
         for (int64_t e = 0; e < call->v.shape[3]; ++e) {
           double value = 0;
-          for (int64_t j = 0; j < keys; ++j) {
-            double s = 0;
-            for (int64_t d = 0; d < call->q.shape[3]; ++d)
-              s += attest_load(&call->q, b, h, i, d) * attest_load(&call->k, b, h / group, j, d);
-            value += exp(s * call->scale - largest) * attest_load(&call->v, b, h / group, j, e);
-          }
+          for (int64_t j = 0; j < keys; ++j) value += weights[j] * attest_load(&call->v, b, h / group, j, e);
           attest_store(&call->out, b, h, i, e, value / sum);
         }
       }
+  free(weights);
   return ATTEST_DONE;
 }
 
