@@ -144,13 +144,13 @@ class Speaker {
     const Index step = terms.size() > 1 ? terms[1] - terms[0] : 1;
     const bool regular =
         std::ranges::adjacent_find(terms, [&](Index a, Index b) { return b - a != step; }) == terms.end();
-    return fmt::format("{} term{}{}", count, count == 1 ? "" : "s",
-                       !regular   ? " (scattered)"
-                       : step > 1 ? fmt::format(" (every {}{})", step,
-                                                step == 2   ? "nd"
-                                                : step == 3 ? "rd"
-                                                            : "th")
-                                  : "");
+    const std::string_view end = step / 10 % 10 == 1 ? "th"
+                                 : step % 10 == 1    ? "st"
+                                 : step % 10 == 2    ? "nd"
+                                 : step % 10 == 3    ? "rd"
+                                                     : "th";
+    const std::string where = !regular ? " (scattered)" : step > 1 ? fmt::format(" (every {}{})", step, end) : "";
+    return fmt::format("{} term{}{}", count, count == 1 ? "" : "s", where);
   }
 
   std::string irregular(std::size_t n) { return fmt::format("sum in no regular order, {} additions deep", depth(n)); }

@@ -21,12 +21,13 @@ struct Numbers {
   Index at_once;
 };
 
-// By the format that v and out are stored in. For f16: units whose mean over n keys is its least number, as many as M
-// swamps in f32, too; the same in wider formats, for a subject that rounds to f16 between.
+// By the format that v and out are stored in. For f16: units whose mean over n keys is its least number, so many that
+// their sum lies 27 bits below M, past what f32 and the alignment of tensor cores keep; the same in wider formats, for a
+// subject that rounds to f16 between.
 std::vector<Numbers> numbers_for(Format storage, Index keys) {
   int exponent = 0;
   while (two_to(exponent) < static_cast<double>(keys)) ++exponent;
-  const Numbers narrow{0x1p15, two_to(exponent - 24), std::max<Index>(1, (Index{1} << 14) >> exponent)};
+  const Numbers narrow{0x1p15, two_to(exponent - 24), std::max<Index>(1, (Index{1} << 12) >> exponent)};
   if (storage == Format::f16) return {narrow};
   return {{0x1p100, 1, Index{1} << std::min(precision(storage) - 1, 22)}, narrow};
 }

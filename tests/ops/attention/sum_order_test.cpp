@@ -111,9 +111,9 @@ Probed in_order(Format storage, Format sums, const Order& order) {
     return order(std::move(terms), Add<double>([sums](double a, double b) { return round_to(sums, a + b); }));
   });
 }
-// A tensor core's block: the sum so far and so many products, cut below the largest and added at once.
-Probed in_blocks(std::size_t block) {
-  return mean_of(Format::f32, [=](std::vector<double> terms, Index) {
+// A tensor core's block: the sum so far and so many products, cut 25 bits below the largest and added at once.
+Probed in_blocks(Format storage, std::size_t block) {
+  return mean_of(storage, [=](const std::vector<double>& terms, Index) {
     double sum = 0;
     for (std::size_t begin = 0; begin < terms.size(); begin += block) {
       std::vector<double> some(terms.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -125,6 +125,7 @@ Probed in_blocks(std::size_t block) {
       if (largest == 0) continue;
       const double unit = std::ldexp(1.0, std::ilogb(largest) - 25);
       for (const double x : some) sum += std::trunc(x / unit) * unit;
+      sum = round_to(Format::f32, sum);
     }
     return sum;
   });
@@ -189,11 +190,13 @@ TEST(SumOrder, InWords) {
 }
 
 TEST(SumOrder, BlocksOfATensorCore) {
-  for (const std::size_t block : {4, 8, 16}) {
-    Probed subject = in_blocks(block);
-    EXPECT_EQ(words(subject, 64), "chain of " + std::to_string(64 / block) + " blocks of " + std::to_string(block) +
-                                      " terms, each added at once");
-  }
+  for (const Format storage : {Format::f32, Format::bf16, Format::f16})
+    for (const std::size_t block : {4, 8, 16}) {
+      Probed subject = in_blocks(storage, block);
+      EXPECT_EQ(words(subject, 256),
+                fmt::format("chain of {} blocks of {} terms, each added at once", 256 / block, block))
+          << name(storage) << ": " << reason(subject, 256);
+    }
 }
 
 TEST(SumOrder, ManyRowsAndOneAreToldApart) {
