@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 namespace attest::ops::probing {
@@ -123,8 +124,8 @@ class Speaker {
     if (blocks && (block > 2 || !steps.empty()) && std::ranges::all_of(begun, [&](auto k) { return is_term(k); }))
       return fmt::format("chain of {} blocks of {} terms, each added at once", steps.size() + 1, block);
     std::vector<std::size_t> items = begun;
-    for (auto step = steps.rbegin(); step != steps.rend(); ++step)
-      if (step->size() == 1) items.push_back(step->front());
+    for (const std::vector<std::size_t>& step : steps | std::views::reverse)
+      if (step.size() == 1) items.push_back(step.front());
     if (begun.size() != 2 || items.size() != 2 + steps.size()) return irregular(n);
     std::vector<std::string> runs;
     for (auto item = items.begin(); item != items.end();) {

@@ -62,7 +62,7 @@ class SumOrderProbe {
     if (std::ranges::any_of(controls, [](Index lost) { return lost != 0; }))
       return failed("units alone do not come back: keys are masked, numbers are flushed, or sums are too short");
     bool any_lost = false;
-    const std::optional<SumTree> tree = probing::sum_tree(keys, [&](std::span<const TermPair> pairs) {
+    std::optional<SumTree> tree = probing::sum_tree(keys, [&](std::span<const TermPair> pairs) {
       std::vector<Index> counts = common(pairs);
       any_lost = any_lost || std::ranges::any_of(counts, [](Index count) { return count > 2; });
       return counts;
@@ -183,6 +183,7 @@ std::vector<SumOrder> sum_orders(const ProbeTarget& target, Index keys, const Pr
     }
   }
   std::vector<SumOrder> orders;
+  orders.reserve(calls.size());
   for (Problem& one : calls) orders.push_back(SumOrderProbe(target, std::move(one)).order());
   return orders;
 }
