@@ -89,7 +89,7 @@ def keeps_scale(attest, plugin):
         done = run(attest, "replay", "--subject", subject, corpus)
         expect(done.returncode == 0, f"{subject}: replay says {done.stdout}{done.stderr}")
         script = run(attest, "export", behind[0]["reproducer"], "--subject", subject, "--to", "python")
-        expect("was asked this call before" in script.stdout and "cannot make them" in script.stdout,
+        expect("ran this call before" in script.stdout and "cannot make them" in script.stdout,
                f"{subject}: the script does not say what comes before: {script.stdout[:400]}")
         told = run(attest, "check", subject, "--laws", 0, "--cases", 300).stdout
         expect("answers differ from call to call" in told, f"{subject}: the report does not say so:\n{told}")
