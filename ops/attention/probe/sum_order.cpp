@@ -141,7 +141,8 @@ class SumOrderProbe {
       const double units = out * static_cast<double>(call_.lk) / numbers_.unit, whole = std::round(units);
       if (!(whole >= 0 && whole <= static_cast<double>(call_.lk))) {
         reason_ =
-            fmt::format("out[{},{},{},{}] = {:.9g} is no number of units", sample, head, call_.lq - 1, column, out);
+            fmt::format("out[{},{},{},{}] = {:.9g} counts no keys: a mask hides some of the {}, or out is no mean",
+                        sample, head, call_.lq - 1, column, out, call_.lk);
         return;
       }
       left[n] += static_cast<Index>(whole);
