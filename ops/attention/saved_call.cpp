@@ -164,7 +164,7 @@ std::string written_values(const std::vector<NamedTensor>& inputs, const std::fi
 
 }  // namespace
 
-Problem saved_problem(const Exchange& saved, const std::filesystem::path& folder) {
+attest::Problem saved_problem(const Exchange& saved, const std::filesystem::path& folder) {
   constexpr Index most_literals = 4096;
   const std::vector<NamedTensor> inputs = saved.inputs();
   std::vector<NamedTensor> masks;

@@ -53,7 +53,7 @@ SavedCall saved_call(const std::vector<NamedArray>& inputs, const std::vector<Na
                      const SavedCallOptions& options);
 
 // The same as Op::saved_problem(): the whole call.
-Problem saved_problem(const Exchange& saved, const std::filesystem::path& folder);
+attest::Problem saved_problem(const Exchange& saved, const std::filesystem::path& folder);
 
 // The options as a command line says them: --q NAME, --layout, --scale, --causal, ... Throws Error(usage).
 SavedCallOptions saved_call_options(const SavedWords& words, const attest::Policy& policy);
