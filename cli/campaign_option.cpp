@@ -1,6 +1,7 @@
 // Campaigns and single problems, whatever laws they are held against.
 #include "cli/campaign_option.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -63,11 +64,7 @@ void read_in_words_of(const ops::Op& op, const Settings& settings, engine::Campa
 }
 
 // Today in UTC, "2026-11-29".
-std::string today() {
-  const std::chrono::year_month_day day{std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now())};
-  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(day.year()), static_cast<unsigned>(day.month()),
-                     static_cast<unsigned>(day.day()));
-}
+std::string today() { return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr))); }
 
 void read_domain(const Settings& settings, engine::CampaignOptions& options) {
   options.sizes = read_sizes(settings);

@@ -50,7 +50,7 @@ bool run_subject(const Settings& settings, const engine::Entry& entry, std::uniq
 
 // Python that runs the subject without attest, empty where there is none; nullopt if the subject cannot be asked here.
 std::optional<std::string> script_of(const Settings& settings, const engine::Entry& entry, const ops::Exchange& call) {
-  if (engine::is_saved(entry) && !settings.text("subject")) return std::nullopt;
+  if (!has_subject(settings, entry)) return std::nullopt;
   try {
     const std::filesystem::path output = settings.text("output").value_or("script.py");
     return subject_code(subject_text(settings, entry), call.call(), resolve_options(settings),
@@ -63,7 +63,7 @@ std::optional<std::string> script_of(const Settings& settings, const engine::Ent
 
 // The documents that the subject quotes; none where it cannot be asked here.
 std::vector<Quote> documents_of(const Settings& settings, const engine::Entry& entry) {
-  if (engine::is_saved(entry) && !settings.text("subject")) return {};
+  if (!has_subject(settings, entry)) return {};
   try {
     return open_subject_of_entry(settings, entry)->info().documents;
   } catch (const Error& error) {
@@ -109,8 +109,7 @@ int export_entry(const Settings& settings, const std::string& path) {
   }
   if (*format == "npz") {
     if (!output) throw usage_error("--to npz needs -o FILE: it is no text for a terminal");
-    const bool asked = !engine::is_saved(entry) || settings.text("subject");
-    const bool answered = asked && run_subject(settings, entry, call);
+    const bool answered = has_subject(settings, entry) && run_subject(settings, entry, call);
     report::write_npz({entry, *call, answered, {}, {}}, *output);
     return 0;
   }

@@ -5,7 +5,7 @@
 
 namespace attest::cli {
 
-// The facts about this run that reports show beside its results: {ended, user, host, system, processor, command,
+// The facts about this run that reports show beside its results: {ended, user, system, processor, command,
 // attest}, ended as "2026-11-29T07:42:10Z", and of the subject {libraries, line} as far as they are known. The moment
 // is that of the first call, so that all reports of a run agree.
 nlohmann::ordered_json provenance();

@@ -128,7 +128,7 @@ int replay_paths(const Settings& settings, const std::vector<std::string>& words
   const std::vector<std::filesystem::path> paths(words.begin(), words.end());
   const auto peer = open_peer();
   const auto resolve = [&](const engine::Entry& entry) {
-    return engine::is_saved(entry) && !settings.text("subject") ? nullptr : open_subject_of_entry(settings, entry);
+    return has_subject(settings, entry) ? open_subject_of_entry(settings, entry) : nullptr;
   };
   const auto resolve_b = [&](const engine::Entry& entry) { return open_second_of_entry(settings, entry); };
   const OfModels of_models = replay_models(settings, paths, quiet, look, cases);

@@ -233,9 +233,13 @@ std::string subject_text(const Settings& settings, const engine::Entry& entry) {
   return text_of({entry.subject, entry.subject_file, entry.subject_name, "--subject"});
 }
 
+bool has_subject(const Settings& settings, const engine::Entry& entry) {
+  return !engine::is_saved(entry) || settings.text("subject");
+}
+
 std::unique_ptr<SubjectFactory> open_subject_of_entry(const Settings& settings, const engine::Entry& entry) {
   const auto given = settings.text("subject");
-  if (!given && engine::is_saved(entry))
+  if (!has_subject(settings, entry))
     throw Error(Exit::no_subject, "the entry holds saved numbers and no subject: name one to ask the same, --subject");
   auto subject = given ? open_subject(settings, *given)
                        : open_named({entry.subject, entry.subject_file, entry.subject_name, "--subject"}, entry,

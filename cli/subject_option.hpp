@@ -53,6 +53,8 @@ std::unique_ptr<SubjectFactory> held_as_begun(std::unique_ptr<SubjectFactory> su
 // external subject.
 std::string subject_text(const Settings& settings, const engine::Entry& entry);
 std::unique_ptr<SubjectFactory> open_subject_of_entry(const Settings& settings, const engine::Entry& entry);
+// Tells whether there is one: an entry of saved numbers has none of its own, and --subject names one.
+bool has_subject(const Settings& settings, const engine::Entry& entry);
 // The second subject of an entry of two: that of --subject-b, or else as open_subject_of_entry does; under --python-b.
 std::unique_ptr<SubjectFactory> open_second_of_entry(const Settings& settings, const engine::Entry& entry);
 // --python-b, of verbs that start two subjects.

@@ -50,7 +50,7 @@ std::vector<KnownFailure> known_failures(const fs::path& corpus) {
       known.push_back(failure_of(entry));
     } else {
       const engine::Entry entry = engine::read_entry(file);
-      // Where numbers are wrong the operator alone does not tell which defect it is.
+      // An operator alone does not tell which defect it is, where numbers are wrong.
       if (entry.expect != VerdictKind::fail || entry.seen == VerdictKind::fail) continue;
       known.push_back(failure_of(entry));
     }

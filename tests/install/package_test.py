@@ -96,7 +96,7 @@ class Package(unittest.TestCase):
             if status:
                 shutil.copytree(house / "campaign/corpus", house / "corpus")
                 self.ok("bash", "-e", "-c", replay, status=1, cwd=house, env=env)
-                # What known/ has fails nothing.
+                # An entry in known/ fails nothing.
                 (house / "corpus").rename(house / "known")
                 shutil.rmtree(house / "campaign")
                 self.assertIn("known", self.ok("bash", "-e", "-c", check, cwd=house, env=env))

@@ -14,6 +14,18 @@ namespace {
 
 using test::Planted;
 
+// A failure of a law on y, the output of a.onnx.
+Entry failure(const std::string& law, const std::string& what) {
+  Entry entry;
+  entry.runtime = "onnxruntime";
+  entry.law = law;
+  entry.key = law + "/fail/" + what;
+  entry.model = "a.onnx";
+  entry.model_digest = "1";
+  entry.tensor = "y";
+  return entry;
+}
+
 class Known : public ::testing::Test {
  protected:
   Summary run(const std::string& fault, const std::string& model = "encoder") {
@@ -53,13 +65,7 @@ TEST_F(Known, FailuresEndAndFailNothing) {
 
 // Failures of other models are told by the operators of their segments.
 TEST_F(Known, ByOperatorsRuntimeAndWhatHappened) {
-  Entry known;
-  known.runtime = "onnxruntime";
-  known.law = "spread";
-  known.key = "spread/fail/finite";
-  known.model = "a.onnx";
-  known.model_digest = "1";
-  known.tensor = "y";
+  Entry known = failure("spread", "finite");
   known.segment = {"s (MatMul)", "y (Mul)"};
   const std::string name = write_entry(known, {}, corpus.path()).stem().string();
   Entry mended = known;
@@ -86,13 +92,7 @@ TEST_F(Known, ByOperatorsRuntimeAndWhatHappened) {
 
 // Without a segment it is the same model, law and tensor, or another failure.
 TEST_F(Known, WithoutASegmentInItsModelAlone) {
-  Entry known;
-  known.runtime = "onnxruntime";
-  known.law = "threads";
-  known.key = "threads/fail/bits";
-  known.model = "a.onnx";
-  known.model_digest = "1";
-  known.tensor = "y";
+  const Entry known = failure("threads", "bits");
   write_entry(known, {}, corpus.path());
   const std::vector<KnownFailure> all = known_failures(corpus.path());
   EXPECT_NE(known_as(all, known), "");
