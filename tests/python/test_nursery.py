@@ -80,6 +80,15 @@ class Nursery(unittest.TestCase):
         following = self.bear()
         self.assertEqual(self.children(), {following})
 
+    def test_requests_may_come_together(self):
+        dying = self.bear()
+        os.kill(dying, signal.SIGKILL)
+        while Path(f"/proc/{dying}/stat").read_text().rpartition(") ")[2][0] != "Z":
+            pass
+        self.control.sendall(nursery.line(message="bury", pid=dying) + nursery.line(message="reap", pid=self.process))
+        self.control.recv(1 << 12)
+        self.assertEqual(self.children(), set())
+
     def test_a_reaped_life_tells_how_it_went(self):
         life = self.bear()
         os.kill(life, signal.SIGUSR1)

@@ -76,12 +76,12 @@ def tend(control):
     dying = set()
     while True:
         data, more, _, _ = socket.recv_fds(control, 1 << 16, 48)
-        dying = {child for child in dying if is_dying(child)}
         if not data:
             return None
         files += more
         *lines, rest = (rest + data).split(b"\n")
         for request in map(json.loads, lines):
+            dying = {child for child in dying if is_dying(child)}
             if request["message"] == "life":
                 its, files = files[:3], files[3:]
                 try:
