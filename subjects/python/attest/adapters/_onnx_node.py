@@ -1,6 +1,5 @@
 """ONNX models of an attention call: one node, or a graph of several, with the arrays they are run on."""
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -108,19 +107,3 @@ class Node(Graph):
     @property
     def attributes(self):
         return self.steps[0].attributes
-
-
-class Kept:
-    """The objects made of models, by their keys: the `most` used last."""
-
-    def __init__(self, most):
-        self.most = most
-        self.made = OrderedDict()  # least recently used first
-
-    def get(self, key, make):
-        if key not in self.made:
-            self.made[key] = make()
-            if len(self.made) > self.most:
-                self.made.popitem(last=False)
-        self.made.move_to_end(key)
-        return self.made[key]

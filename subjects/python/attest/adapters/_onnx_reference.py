@@ -11,7 +11,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from . import _onnx_script
-from ._onnx_node import Kept
+from ._kept import Kept
 
 _evaluators = Kept(64)
 

@@ -11,7 +11,7 @@ from attest import Refused
 from attest.runtimes._onnxruntime_said import objection
 
 from . import _onnxruntime_script
-from ._onnx_node import Kept
+from ._kept import Kept
 
 _LEVELS = {name: getattr(onnxruntime.GraphOptimizationLevel, level) for name, level in _onnxruntime_script.LEVELS.items()}
 _sessions = Kept(64)  # a scale or a softcap is an attribute: a random one makes a model of its own

@@ -25,7 +25,7 @@ from openvino import opset13 as ops
 from attest import Refused, Unsupported
 
 from . import _openvino_script as script
-from ._onnx_node import Kept
+from ._kept import Kept
 from ._openvino_sdpa import TYPES, effective, given, reason
 
 _core = ov.Core()
@@ -147,7 +147,7 @@ class Norm:
         return abs(rounded(epsilon, dtype) - epsilon) <= slack
 
     def script(self, call, beside=None):
-        return script.norm(self, call)
+        return script.norm(self, call, (mvn,) if self.made is mvn else (number, self.made))
 
     def config(self, threads):
         config = {"EXECUTION_MODE_HINT": "ACCURACY"} if self.precision is None else {"INFERENCE_PRECISION_HINT": self.precision}

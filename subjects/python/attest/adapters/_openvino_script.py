@@ -1,5 +1,7 @@
 """A node as a few lines of Python that run it without attest: what `attest export --to python` pastes."""
 
+import inspect
+
 import numpy as np
 
 from ._arguments import cut_of, literal
@@ -56,14 +58,9 @@ def _expression(name, array, node, call):
     return f"bits({text})" if numbers else text
 
 
-def norm(subject, call):
-    """A graph of _openvino_norm."""
-    import inspect
-
-    from . import _openvino_norm as of
-
-    graph = subject.made
-    functions = "\n\n".join(inspect.getsource(f) for f in ((graph,) if graph is of.mvn else (of.number, graph)))
+def norm(subject, call, functions):
+    """A graph of _openvino_norm; `functions` make it, the last of them as a whole."""
+    made = "\n\n".join(map(inspect.getsource, functions))
     names = ["x", *(name for name in ("gamma", "beta") if getattr(call, name) is not None)]
     bf16, width = call.dtype == "bf16", subject.width(call)
     more = "" if subject.constants else f", *(ops.parameter([{width}], kind) for _ in kept[1:])"
@@ -78,7 +75,7 @@ import openvino as ov
 from openvino import opset13 as ops
 
 
-{functions}
+{made}
 
 {bits}kind = ov.Type.{call.dtype}
 kept = [np.require({array}, requirements="CW") for a in ({', '.join(names)},)]
@@ -86,7 +83,7 @@ tensor = lambda a: {tensor}
 inputs = [ops.parameter([-1, {width}], kind){more}]
 weights = {"[ov.op.Constant(tensor(a)) for a in kept[1:]]" if subject.constants else "inputs[1:]"}
 gamma, beta = {_taken(names)}
-y = {graph.__name__}(inputs[0], gamma, beta, {call.epsilon!r}, ops.constant(np.array([-1], np.int64)), kind)
+y = {functions[-1].__name__}(inputs[0], gamma, beta, {call.epsilon!r}, ops.constant(np.array([-1], np.int64)), kind)
 try:
     request = ov.Core().compile_model(ov.Model([y], inputs), "CPU", {subject.config(call.threads)!r}).create_infer_request()
     for i, a in enumerate(kept[:len(inputs)]):

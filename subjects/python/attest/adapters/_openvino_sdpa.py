@@ -14,7 +14,6 @@ are read:
 Nothing is said on empty rows (the pseudo-code would give NaN), determinism, batches, NaN: nothing is claimed.
 """
 
-from collections import OrderedDict
 from functools import lru_cache
 
 import numpy as np
@@ -26,12 +25,12 @@ from attest import Refused, Unsupported
 from . import _openvino_script as script
 from ._documents import citing
 from ._forms import Formed, drawn, may_be_empty
+from ._kept import Kept
 from ._masks import added, causal_alone, keep_of, narrowed, starts_top_left
 
 TYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
 ROUNDOFF = {"f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11}
-_KEPT_MODELS = 64
-_models = OrderedDict()  # requests and their constants, least recently used first
+_models = Kept(64)  # requests and their constants
 _core = ov.Core()
 
 
@@ -206,25 +205,24 @@ def run(node):
            tuple((name, array.dtype.str, tuple(node.shape_of(array))) for name, array in node.inputs.items()),
            tuple((array.shape, array.tobytes()) for name, array in node.inputs.items() if name in node.constants))
     try:
-        if key not in _models:
-            inputs = {n: opset13.parameter(node.shape_of(a), node.type_of(a)) for n, a in node.fed().items()}
-            # A constant is read where it lies, and by every run of the model: it has memory of its own, as long as the model.
-            held = {n: node.inputs[n].copy() for n in node.constants if n in node.inputs}
-            nodes = [inputs[n] if n in inputs else ov.op.Constant(given(held[n], node.type_of(a)))
-                     for n, a in node.inputs.items()]
-            attention = opset13.scaled_dot_product_attention(*nodes, causal=node.causal)
-            model = _core.compile_model(ov.Model([attention], list(inputs.values())), "CPU", node.config())
-            _models[key] = model.create_infer_request(), held
-            if len(_models) > _KEPT_MODELS:
-                _models.popitem(last=False)
-        _models.move_to_end(key)
-        request, _ = _models[key]
+        request, _ = _models.get(key, lambda: compiled(node))
         for index, array in enumerate(node.fed().values()):
             request.set_input_tensor(index, given(array, node.type_of(array)))
         request.infer()
         return request.get_output_tensor().data
     except RuntimeError as error:
         raise Refused(f"openvino: {reason(str(error))}") from error
+
+
+def compiled(node):
+    """(the request of a compiled model, its constants)."""
+    inputs = {n: opset13.parameter(node.shape_of(a), node.type_of(a)) for n, a in node.fed().items()}
+    # A constant is read where it lies, and by every run of the model: it has memory of its own, as long as the model.
+    held = {n: node.inputs[n].copy() for n in node.constants if n in node.inputs}
+    nodes = [inputs[n] if n in inputs else ov.op.Constant(given(held[n], node.type_of(a))) for n, a in node.inputs.items()]
+    attention = opset13.scaled_dot_product_attention(*nodes, causal=node.causal)
+    model = _core.compile_model(ov.Model([attention], list(inputs.values())), "CPU", node.config())
+    return model.create_infer_request(), held
 
 
 def given(array, kind):
