@@ -138,15 +138,15 @@ class Agreement(unittest.TestCase):
 
     def test_a_model_is_reused_over_shapes_and_a_static_one_is_not(self):
         for name, models in (("sdpa", 1), ("sdpa-static", 2)):
-            sdpa._models.clear()
+            sdpa._models.made.clear()
             for lk in (3, 4, 3):
                 c = call(lk=lk)
                 SUBJECTS[name]().attention(c)
                 self.assertFalse(far(c))
-            self.assertEqual(len(sdpa._models), models, name)
+            self.assertEqual(len(sdpa._models.made), models, name)
 
     def test_a_kept_model_keeps_its_constants(self):
-        sdpa._models.clear()
+        sdpa._models.made.clear()
         bias = np.linspace(-3, 3, 15, dtype=np.float32).reshape(1, 1, 3, 5)
         first = call(lq=3, lk=5, bias=bias, form={"constants": "mask"})
         first.bias = bias.copy()  # to be written to, as that of a worker
@@ -154,18 +154,18 @@ class Agreement(unittest.TestCase):
         first.bias[...] = 7  # the next call's
         again = call(lq=3, lk=5, bias=bias, form={"constants": "mask"})
         SUBJECTS["sdpa"]().attention(again)
-        self.assertEqual(len(sdpa._models), 1)
+        self.assertEqual(len(sdpa._models.made), 1)
         self.assertFalse(far(again))
 
     def test_kept_models_are_bounded(self):
-        sdpa._models.clear()
-        most, sdpa._KEPT_MODELS = sdpa._KEPT_MODELS, 2
+        sdpa._models.made.clear()
+        most, sdpa._models.most = sdpa._models.most, 2
         try:
             for lk in (3, 4, 5):
                 SUBJECTS["sdpa-static"]().attention(call(lk=lk))
-            self.assertEqual(len(sdpa._models), 2)
+            self.assertEqual(len(sdpa._models.made), 2)
         finally:
-            sdpa._KEPT_MODELS = most
+            sdpa._models.most = most
 
 
 class Encoding(unittest.TestCase):
