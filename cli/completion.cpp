@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <iostream>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <string_view>
 
@@ -11,6 +11,7 @@
 #include "cli/settings.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "report/wrap.hpp"
 
 namespace attest::cli {
 namespace {
@@ -74,11 +75,11 @@ void add_completion(CLI::App& app, Run& run) {
   verb->callback([&app, &run, shell] {
     run = [&app, shell]() -> int {
       if (*shell == "fish")
-        std::cout << for_fish(app);
+        report::verbatim_stdout() << for_fish(app);
       else if (*shell == "zsh")  // which reads what is written for bash
-        std::cout << "autoload -U +X bashcompinit && bashcompinit\n" << for_bash(app);
+        report::verbatim_stdout() << "autoload -U +X bashcompinit && bashcompinit\n" << for_bash(app);
       else if (*shell == "bash")
-        std::cout << for_bash(app);
+        report::verbatim_stdout() << for_bash(app);
       else
         throw usage_error("completion: SHELL must be bash, zsh or fish, not '" + *shell + "'");
       return 0;

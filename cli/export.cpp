@@ -18,6 +18,7 @@
 #include "engine/check.hpp"
 #include "report/export.hpp"
 #include "report/package.hpp"
+#include "report/wrap.hpp"
 #include "subjects/script.hpp"
 
 namespace attest::cli {
@@ -74,7 +75,7 @@ std::vector<Quote> documents_of(const Settings& settings, const engine::Entry& e
 
 void write_text(const std::string& text, const std::optional<std::string>& path) {
   if (!path) {
-    std::cout << text;
+    report::verbatim_stdout() << text;
     return;
   }
   std::ofstream file(*path);

@@ -1,6 +1,5 @@
 #include "cli/help.hpp"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -10,7 +9,9 @@
 #include <cstddef>
 #include <iterator>
 #include <memory>
+#include <utility>
 
+#include "report/wrap.hpp"
 #include "subjects/names.hpp"
 
 namespace attest::cli {
@@ -58,42 +59,18 @@ constexpr Status all_statuses[] = {{"0", "held"},
 
 std::size_t width() {
   constexpr std::size_t least = 60, plain = 80, most = 100;
-  winsize size{};
-  if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return plain;
-  return std::clamp<std::size_t>(size.ws_col, least, most);
+  const std::size_t columns = report::terminal_columns(STDOUT_FILENO);
+  return columns == 0 ? plain : std::clamp(columns, least, most);
 }
 
-// Words of a text in lines that end before `width`, the first from column `at` on, all others from `indent` on.
-std::string wrapped(std::string_view text, std::size_t at, std::size_t indent) {
-  std::string all;
-  const std::size_t most = width();
-  bool first = true;  // of its line
-  while (!text.empty()) {
-    const std::size_t blank = text.find(' ');
-    const std::string_view word = text.substr(0, blank);
-    text.remove_prefix(blank == std::string_view::npos ? text.size() : blank + 1);
-    if (word.empty()) continue;
-    if (!first && at + 1 + word.size() > most) {
-      all += "\n" + std::string(indent, ' ');
-      at = indent;
-      first = true;
-    }
-    if (!first) all += ' ', ++at;
-    all += word;
-    at += word.size();
-    first = false;
-  }
-  return all;
-}
+std::string wrapped(std::string_view text, std::size_t indent) { return report::wrapped(text, width(), indent); }
 
 // A name, and its description from `column` on: in the line below where the name is too long.
 std::string row(const std::string& name, std::string_view description, std::size_t column) {
-  std::string all = "  " + name;
-  if (all.size() + 2 > column)
-    all += "\n" + std::string(column, ' ');
-  else
-    all += std::string(column - all.size(), ' ');
-  return all + wrapped(description, column, column) + "\n";
+  std::string all, line = "  " + name;
+  if (line.size() + 2 > column) all = std::exchange(line, {}) + "\n";
+  line.resize(column, ' ');
+  return all + wrapped(line.append(description), column) + "\n";
 }
 
 // The examples of a verb, those of common verbs for the empty one, and the meaning of exit statuses.
@@ -103,7 +80,7 @@ std::string footer(std::string_view verb) {
   std::string meanings = "exit status:";
   for (const Status& status : all_statuses)
     meanings += fmt::format("{} {} {}", &status == all_statuses ? "" : ",", status.number, status.says);
-  return "examples:\n" + all + "\n" + wrapped(meanings, 0, 13);
+  return "examples:\n" + all + "\n" + wrapped(meanings, 13);
 }
 
 class HelpFormatter : public CLI::Formatter {
@@ -119,9 +96,7 @@ class HelpFormatter : public CLI::Formatter {
     while (text.starts_with("\n\n")) text.erase(0, 1);
     return text;
   }
-  std::string make_description(const CLI::App* app) const override {
-    return wrapped(app->get_description(), 0, 0) + "\n";
-  }
+  std::string make_description(const CLI::App* app) const override { return wrapped(app->get_description(), 0) + "\n"; }
   std::string make_footer(const CLI::App* app) const override {
     return footer(app->get_parent() == nullptr ? "" : app->get_name()) + "\n";
   }

@@ -17,6 +17,7 @@
 #include "cli/help.hpp"
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
+#include "report/wrap.hpp"
 #include "subjects/descendants.hpp"
 
 namespace {
@@ -150,6 +151,7 @@ int main(int argc, char** argv) {
   hold_closed_descriptors();
   attest::orphans::take_in();
   const bool bisect = bisecting(argc, argv);
+  const attest::report::WrappedOutput out(std::cout, STDOUT_FILENO), err(std::cerr, STDERR_FILENO);
   try {
     const auto exit = static_cast<attest::Exit>(run(argc, argv));
     if (printed()) return status(exit, bisect);

@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +15,7 @@
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
 #include "engine/file.hpp"
+#include "report/wrap.hpp"
 
 namespace attest::cli {
 namespace {
@@ -122,7 +123,7 @@ void add_man(CLI::App& app, Run& run) {
       const auto found = std::ranges::find(verbs, *name, [](const CLI::App* one) { return one->get_name(); });
       if (!name->empty() && found == verbs.end())
         throw usage_error("man: there is no verb '" + *name + "'. `attest --help` lists them");
-      std::cout << page(app, name->empty() ? app : **found);
+      report::verbatim_stdout() << page(app, name->empty() ? app : **found);
       return 0;
     };
   });

@@ -32,6 +32,7 @@
 #include "report/package.hpp"
 #include "report/record.hpp"
 #include "report/text.hpp"
+#include "report/wrap.hpp"
 #include "subjects/exported_program.hpp"
 #include "subjects/resolve.hpp"
 #include "subjects/started.hpp"
@@ -256,7 +257,7 @@ void write_text(const Settings& settings, const std::string& text) {
   if (const auto output = settings.text("output"))
     engine::write_file(*output, text);
   else
-    std::cout << text;
+    report::verbatim_stdout() << text;
 }
 
 // The runtime of an entry; none where it cannot be asked here, which an export does not fail for.

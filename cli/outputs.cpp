@@ -6,11 +6,11 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
 #include "core/json_text.hpp"
+#include "report/wrap.hpp"
 
 namespace attest::cli {
 
@@ -56,7 +56,7 @@ void OutputFile::require_in_place() const {
 }
 
 std::ostream& OutputFile::stream() {
-  if (is_stdout()) return std::cout;
+  if (is_stdout()) return report::verbatim_stdout();
   if (!file_) open(std::ios::out);
   made_ = false;
   return *file_;

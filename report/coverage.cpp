@@ -10,7 +10,7 @@
 namespace attest::report {
 namespace {
 
-constexpr std::size_t line_width = 96, field_width = 16;
+constexpr std::size_t line_width = 80, field_width = 16;
 
 // Percent with two digits or so: "62", "7.4", "0.38"; "+" below 0.005.
 std::string percent_of(std::uint64_t count, std::uint64_t of) {
@@ -21,7 +21,7 @@ std::string percent_of(std::uint64_t count, std::uint64_t of) {
 }
 
 // `items` behind `name`, three spaces apart, broken into lines.
-std::string wrapped(std::string_view name, const std::vector<std::string>& items) {
+std::string in_lines(std::string_view name, const std::vector<std::string>& items) {
   std::string text, line = fmt::format("{:<{}}", name, field_width - 3);
   for (const std::string& item : items) {
     if (line.size() + item.size() + 3 > line_width) {
@@ -38,11 +38,11 @@ std::string field_text(const FieldCount& field, std::uint64_t problems) {
   std::vector<std::string> items;
   for (const auto& [value, count] : field.values)
     if (label || count > 0) items.push_back(value + " " + percent_of(count, problems));
-  std::string text = wrapped(field.name, items);
+  std::string text = in_lines(field.name, items);
   if (field.missing_edges.empty()) return text;
   std::vector<std::string> edges;
   for (const Index edge : field.missing_edges) edges.push_back(std::to_string(edge));
-  return text + wrapped("  never at", edges);
+  return text + in_lines("  never at", edges);
 }
 
 std::string table_text(const Coverage::Table& table, std::uint64_t problems) {

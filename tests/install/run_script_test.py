@@ -240,6 +240,7 @@ class RunScript(unittest.TestCase):
             status, out, err, calls = self.call(*arguments)
             self.assertEqual((status, err, calls), (0, "", []))
             self.assertIn("./run fuzz", out)
+            self.assertEqual([line for line in out.splitlines() if len(line) > 80], [])
         self.assertFalse((self.house / "build").exists())
 
     def python_of(self, *arguments, **options):
