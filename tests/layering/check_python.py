@@ -21,7 +21,7 @@ LAYERS = [
     ("asking", r"attest/(checking|handing|judging)"),
     ("the face", r"attest/__init__"),
     ("runtimes", r"attest/runtimes/\w+"),
-    ("what adapters share", r"attest/adapters/(__init__|_(arguments|array_sdpa|documents|forms|kept|masks|mha_call|rotary))"),
+    ("what adapters share", r"attest/adapters/(__init__|_(arguments|array_sdpa|forms|kept|masks|mha_call|quotes|rotary))"),
     ("adapters", r"attest/adapters/_\w+"),
     ("tables of subjects", r"attest/adapters/\w+"),
     ("programs", r"attest/(listing|pytest_plugin|worker)|attest_worker"),

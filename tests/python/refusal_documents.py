@@ -1,4 +1,4 @@
-"""The documents that the adapters' tables REFUSED and DOCUMENTS name, as they are installed, for test_refusals.py to look
+"""The documents that the adapters' tables of quotes name, as they are installed, for test_refusals.py to look
 sentences up in.
 
 docstring of NAME, source of MODULE       of a Python object by its dotted name

@@ -83,7 +83,7 @@ class Operators(unittest.TestCase):
 
 class Answers(unittest.TestCase):
     def test_the_operators_answer_so(self):
-        """The heads and REFUSED quote the operators' own words on calls that the adapters do not make."""
+        """The heads and the quotes have the operators' own words on calls that the adapters do not make."""
         def answers(words, op, feed, outputs=("y",), **attributes):
             inputs = [(name, array) for name, array in feed.items()]
             node = Node(op, "com.microsoft", 17, {"num_heads": 1, **attributes}, inputs, list(outputs), 1)

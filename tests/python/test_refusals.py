@@ -1,11 +1,7 @@
 """Every Unsupported that an adapter raises rests on a sentence of its library's documents, and its quotes stand there.
 
-An adapter that raises attest.Unsupported("reason") has a table in the same file,
-
-    REFUSED = {"reason": ("document", "sentence"), ...}     or a list of such pairs
-
-with each reason as it stands in the source, {holes} of an f-string included. refusal_documents.py says what a document is. The
-`documents` of describe are such pairs, too, in the subject's attribute of that name.
+Both stand in the tables of attest.adapters._quotes in the adapter's source: each reason as the source has it, {holes} of an f-string
+included, and the labels of describe's `documents`. refusal_documents.py says what a document is.
 
 Usage: test_refusals.py holds the tables against the sources of all adapters and needs no package; test_refusals.py PACKAGE looks
 the sentences up in the documents as they are installed under ATTEST_PYTHON, and exits with 125 where PACKAGE is not.
@@ -24,6 +20,9 @@ from need_package import need
 
 ADAPTERS = Path(__file__).resolve().parents[2] / "subjects" / "python" / "attest" / "adapters"
 sys.path.insert(0, str(ADAPTERS.parents[1]))
+
+from attest.adapters._quotes import rows
+
 PLUGIN = (ADAPTERS.parents[3] / "docs" / "plugin.md").read_text(encoding="utf-8")
 QUOTABLE = PLUGIN[PLUGIN.index("\n`documents`: "):].split("\n\n")[0]  # the documents that can be quoted, in its words
 
@@ -35,36 +34,25 @@ class Module:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         self.name = path.name
         self.head = ast.get_docstring(tree) or ""
-        self.constants = {}
-        for node in tree.body:
-            if isinstance(node, ast.Assign):
-                target, value = node.targets[0], node.value
-                pairs = zip(target.elts, value.elts) if isinstance(target, ast.Tuple) else [(target, value)]
-                self.constants.update({getattr(name, "id", ""): said for name, said in pairs})
-        table = self.constants.get("REFUSED", ast.Dict([], []))
-        self.refused = {text: rests for key, value in zip(table.keys, table.values)
-                        for text, rests in zip(self.texts(key), [self.pairs(value)])}
+        tables = [ast.literal_eval(node.args[0]) for node in ast.walk(tree)
+                  if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("quotes", "refusals")]
+        self.rows = [row for table in tables for row in rows(table)]
+        self.refused = {}
+        for document, _, reasons, sentence in self.rows:
+            for reason in reasons:
+                self.refused.setdefault(reason, []).append((document, sentence))
         self.raised = {text: node.lineno for node in ast.walk(tree)
                        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Unsupported"
                        for text in self.texts(node.args[0])}
 
     def texts(self, node):
         """The texts that a string expression may have."""
-        if isinstance(node, ast.Name):
-            return self.texts(self.constants[node.id])
         if isinstance(node, ast.IfExp):
             return self.texts(node.body) + self.texts(node.orelse)
         if isinstance(node, ast.JoinedStr):
             return ["".join(part.value if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"
                             for part in node.values)]
         return [ast.literal_eval(node)]
-
-    def pairs(self, node):
-        """(document, sentence) of each pair of an entry."""
-        node = self.constants[node.id] if isinstance(node, ast.Name) else node
-        if isinstance(node, ast.List):
-            return [pair for entry in node.elts for pair in self.pairs(entry)]
-        return [tuple(self.texts(part)[0] for part in node.elts)]
 
 
 def families(package):
@@ -89,20 +77,18 @@ class Tables(unittest.TestCase):
         for module in modules():
             with self.subTest(module.name):
                 for reason, line in module.raised.items():
-                    self.assertIn(reason, module.refused, f"{module.name}:{line} rests on nothing: say in REFUSED on what")
+                    self.assertIn(reason, module.refused, f"{module.name}:{line} rests on nothing: say on what in a table of quotes")
                 self.assertLessEqual(set(module.refused), set(module.raised), "entries that nothing raises")
 
     def test_every_entry_names_a_document_and_a_sentence(self):
         for module in modules():
-            for reason, rests in module.refused.items():
-                self.assertTrue(rests, reason)
-                for document, sentence in rests:
-                    self.assertTrue(documents.known(document), f"{module.name}: {reason}: no document is called {document!r}")
-                    self.assertGreaterEqual(len(sentence), 10, f"{module.name}: {reason}")
+            for document, labels, reasons, sentence in module.rows:
+                self.assertTrue(documents.known(document), f"{module.name}: no document is called {document!r}")
+                self.assertTrue(labels or reasons, f"{module.name}: nothing rests on {sentence!r}")
+                self.assertGreaterEqual(len(sentence), 10, f"{module.name}: {document}")
 
     def test_arithmetic_is_right(self):
-        sentences = [sentence for module in modules() for rests in module.refused.values() for document, sentence in rests
-                     if document == "arithmetic"]
+        sentences = [sentence for module in modules() for document, _, _, sentence in module.rows if document == "arithmetic"]
         self.assertTrue(sentences)
         for sentence in sentences:
             self.assertIn(sentence, documents.text("arithmetic", "").splitlines())
@@ -133,7 +119,7 @@ class Documents(unittest.TestCase):
                 told = subject.describe().get("documents", {})
                 for about, pairs in getattr(subject, "documents", {}).items():
                     with self.subTest(f"{family}:{name}", about=about):
-                        self.hold(subject, about, pairs if isinstance(pairs, list) else [pairs], told)
+                        self.hold(subject, about, pairs, told)
 
     def hold(self, subject, about, pairs, told):
         from attest.adapters._forms import words  # needs NumPy

@@ -10,8 +10,8 @@ import numpy as np
 from attest import Refused, Unsupported
 
 from ._arguments import unlaid, unlaid_text
-from ._documents import citing
 from ._forms import Formed
+from ._quotes import citing
 
 STORED = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32", "bool": "bool"}
 

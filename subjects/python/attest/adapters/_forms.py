@@ -1,5 +1,7 @@
 """The forms in which an adapter says a call (docs/plugin.md, "forms")."""
 
+from ._quotes import told
+
 
 def words(values):
     """The values of a form, without what they promise."""
@@ -22,7 +24,7 @@ class Formed:
 
     forms = {}
     times = {}  # describe's plan_ms and warm_up_ms, as measured on the CPU of one machine
-    documents = {}  # (document, sentence), or a list of such, by what they are about
+    documents = {}  # quotes() of _quotes.py
 
     def __init__(self, name, **pinned):
         self.name = name
@@ -49,8 +51,7 @@ class Formed:
         """describe's `documents`: cited(document, sentence) of each, but for what is said of forms that are not offered."""
         offered = {f"form.{form}{end}" for form, values in self.offered().items()
                    for end in ("", *(f"={value}" for value in words(values)))}
-        return {about: [cited(*pair) for pair in (pairs if isinstance(pairs, list) else [pairs])]
-                for about, pairs in self.documents.items() if about in offered or not about.startswith("form.")}
+        return told({about: pairs for about, pairs in self.documents.items() if about in offered or not about.startswith("form.")}, cited)
 
     def said(self, call):
         """The value in effect of each form."""

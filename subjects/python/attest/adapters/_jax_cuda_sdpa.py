@@ -1,6 +1,6 @@
 """jax.nn.dot_product_attention and attention in the steps of jax.numpy, on a GPU of NVIDIA's.
 
-Documents: those of _jax_sdpa.py and _jax_explicit.py, and the docstring of jax.lax.Precision, in DOCUMENTS: products of float32
+Documents: those of _jax_sdpa.py and _jax_explicit.py, and the docstring of jax.lax.Precision: products of float32
 are in tensorfloat32 by default. How the rest is read:
 - implementation="cudnn": "Note, `cudnn` supports only a subset of shapes/dtypes, and an exception will be thrown if its not
   supported.": a ValueError and a NotImplementedError are that exception; what XLA raises is not.
@@ -14,17 +14,14 @@ from attest import Unsupported
 
 from ._jax_explicit import Explicit
 from ._jax_sdpa import Jax, Residual, Sdpa
+from ._quotes import quotes, refusals
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-REFUSED = {
-    "cudnn takes no such call, which the document announces with an exception": (
-        "docstring of jax.nn.dot_product_attention",
-        "Note, `cudnn` supports only a subset of shapes/dtypes, and an exception will be thrown if its not supported."),
-}
-_POLICY = {
-    "policy": (
-        "docstring of jax.lax.Precision",
-        "On GPU: uses tensorfloat32 if available (e.g. on A100 and H100 GPUs), otherwise standard float32 (e.g. on V100 GPUs).")}
+REFUSED = refusals("""
+docstring of jax.nn.dot_product_attention | ! cudnn takes no such call, which the document announces with an exception | Note, `cudnn` supports only a subset of shapes/dtypes, and an exception will be thrown if its not supported.
+""")
+_POLICY = quotes("""
+docstring of jax.lax.Precision | policy | On GPU: uses tensorfloat32 if available (e.g. on A100 and H100 GPUs), otherwise standard float32 (e.g. on V100 GPUs).
+""")
 
 
 class OnCuda:

@@ -1,6 +1,6 @@
 """Attention written in the steps of jax.numpy, which XLA fuses when it compiles them: what users write who want their own.
 
-Documents: those of these functions in jax 0.10.2, in DOCUMENTS. They define results and promise no precision. Nothing is said on
+Documents: those of these functions in jax 0.10.2. They define results and promise no precision. Nothing is said on
 empty rows (-inf minus -inf makes them NaN), NaN, determinism or batches: nothing is claimed.
 """
 
@@ -12,19 +12,16 @@ import jax.numpy as jnp
 from ._arguments import laid
 from ._array_sdpa import Asked
 from ._forms import may_be_empty
-from ._jax_sdpa import COMPILED, Jax, masks_of
+from ._jax_sdpa import Jax, masks_of
+from ._quotes import quotes
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_WHERE = ("docstring of jax.numpy.where", "Select elements from two arrays based on a condition.")
-DOCUMENTS = {
-    "attention": [
-        ("docstring of jax.numpy.einsum", "Einstein summation"),
-        ("docstring of jax.nn.softmax", r"\mathrm{softmax}(x) = \frac{\exp(x_i)}{\sum_j \exp(x_j)}")],
-    "softcap": ("docstring of jax.numpy.tanh", "Calculate element-wise hyperbolic tangent of input."),
-    "keep": _WHERE,
-    "form.compiled=jit": COMPILED,
-    "form.mask_type=bool": _WHERE,
-}
+DOCUMENTS = quotes(r"""
+docstring of jax.numpy.einsum | attention | Einstein summation
+docstring of jax.nn.softmax | attention | \mathrm{softmax}(x) = \frac{\exp(x_i)}{\sum_j \exp(x_j)}
+docstring of jax.numpy.tanh | softcap | Calculate element-wise hyperbolic tangent of input.
+docstring of jax.numpy.where | keep form.mask_type=bool | Select elements from two arrays based on a condition.
+docstring of jax.jit | form.compiled=jit | Sets up fun for just-in-time compilation with XLA.
+""")
 
 
 def explicit(query, key, value, scale, mask=None, bias=None, softcap=None):

@@ -1,8 +1,7 @@
 """jax.nn.dot_product_attention by its public face.
 
 Document: the function's docstring in jax 0.10.2, the text of
-https://docs.jax.dev/en/latest/_autosummary/jax.nn.dot_product_attention.html. DOCUMENTS and REFUSED have the sentences relied on.
-They are read as follows:
+https://docs.jax.dev/en/latest/_autosummary/jax.nn.dot_product_attention.html. How it is read:
 - masks and bias: they have length 1 or full length along each of their axes, and any of four types is a bias;
 - is_causal: which diagonal that is where T is not S is not said: the flag is asked where the problem has it at the top left, a
   mask elsewhere;
@@ -28,60 +27,34 @@ from ._arguments import given, laid, unlaid
 from ._array_sdpa import ArraySdpa, Asked, STORED
 from ._forms import drawn, may_be_empty
 from ._masks import added_to, keep_of, narrowed, open_keys, shaped, starts_top_left, windowed
+from ._quotes import quotes
 
 _STATIC = ("scale", "is_causal", "local_window_size", "implementation", "return_residual")
 _KEPT_PLANS = 64  # XLA compiles each shape anew, and keeps megabytes of it
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_DOCSTRING = "docstring of jax.nn.dot_product_attention"
-_RANKS = (_DOCSTRING, "query array; shape (BTNH|TNH)")
-REFUSED = {
-    "jax.nn.dot_product_attention has no softcap": (
-        "signature of jax.nn.dot_product_attention",
-        "(query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size, "
-        "implementation, return_residual)"),
-    "without a batch there is one sample": _RANKS,
-    "the residual has the type of the key, and this log-sum-exp has another": (
-        "source of jax._src.nn.functions", "logsumexp(padded_logits, axis=-1).astype(key.dtype)"),
-}
-_MASK = (_DOCSTRING, "It is a boolean mask where True indicates the element should take part in attention.")
-_SHAPE = (_DOCSTRING, "The shape must be 4D and be broadcastable to (BNTS|NTS).")
-_CAUSAL = (_DOCSTRING, "If true, causal attention will be applied.")
-_WINDOW = (
-    _DOCSTRING, "If set, this specifies the (left_window_size, right_window_size) for each token. E.g., if local_window_size == "
-                "(3, 2) and the sequence is [0, 1, 2, 3, 4, 5, c, 7, 8, 9], token c can attend to [3, 4, 5, c, 7, 8].")
-_SCALE = (
-    _DOCSTRING, "If None, the scale will be set to 1 divided by the square root of query's head dimension (i.e. H).")
-COMPILED = ("docstring of jax.jit", "Sets up fun for just-in-time compilation with XLA.")
-DOCUMENTS = {
-    "attention": [
-        (_DOCSTRING, r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left( \frac{QK^T}{\sqrt{d}} + B \right) V"),
-        (_DOCSTRING, "value array, should have the same shape as the key array."),
-        ("docstring of jax.nn.softmax", r"\mathrm{softmax}(x) = \frac{\exp(x_i)}{\sum_j \exp(x_j)}")],
-    "gqa": (
-        _DOCSTRING, "Otherwise, grouped query attention (GQA https://arxiv.org/abs/2305.13245) is performed if N is a multiple "
-                    "of K, and multi-query attention (MQA https://arxiv.org/abs/1911.02150) is performed if K == 1"),
-    "bias": [(_DOCSTRING, "optional, bias array to be added to logits;"), _SHAPE],
-    "keep": [_MASK, _SHAPE],
-    "causal": _CAUSAL,
-    "kv_lengths": (_DOCSTRING, "int32 array of sequence lengths for key and value; shape (B)"),
-    "window": _WINDOW,
-    "scale": _SCALE,
-    "lse": [
-        (_DOCSTRING, "Whether to return the logsumexp tensor of shape BTN or BNT to users."),
-        (_DOCSTRING, "The residual is the shape of BTN|TN.")],
-    "form.compiled=jit": COMPILED,
-    "form.rank": _RANKS,
-    "form.mask": _SHAPE,
-    "form.mask_type=bool": _MASK,
-    "form.mask_type=bias": (_DOCSTRING, "For an additive mask, users should pass it to bias."),
-    "form.causal=flag": _CAUSAL,
-    "form.window": _WINDOW,
-    "form.window=int": (
-        _DOCSTRING, "If a single int is given, it will be interpreted as a symmetric window (window_size, window_size)."),
-    "form.lengths=full": (_DOCSTRING, "int32 array of sequence lengths for query; shape (B)"),
-    "form.scale": _SCALE,
-}
+DOCUMENTS = quotes(r"""
+docstring of jax.jit | form.compiled=jit | Sets up fun for just-in-time compilation with XLA.
+signature of jax.nn.dot_product_attention | ! jax.nn.dot_product_attention has no softcap | (query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size, implementation, return_residual)
+source of jax._src.nn.functions | ! the residual has the type of the key, and this log-sum-exp has another | logsumexp(padded_logits, axis=-1).astype(key.dtype)
+docstring of jax.nn.dot_product_attention
+    attention | \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left( \frac{QK^T}{\sqrt{d}} + B \right) V
+    attention | value array, should have the same shape as the key array.
+    gqa | Otherwise, grouped query attention (GQA https://arxiv.org/abs/2305.13245) is performed if N is a multiple of K, and multi-query attention (MQA https://arxiv.org/abs/1911.02150) is performed if K == 1
+    bias | optional, bias array to be added to logits;
+    keep form.mask_type=bool | It is a boolean mask where True indicates the element should take part in attention.
+    bias keep form.mask | The shape must be 4D and be broadcastable to (BNTS|NTS).
+    causal form.causal=flag | If true, causal attention will be applied.
+    kv_lengths | int32 array of sequence lengths for key and value; shape (B)
+    window form.window | If set, this specifies the (left_window_size, right_window_size) for each token. E.g., if local_window_size == (3, 2) and the sequence is [0, 1, 2, 3, 4, 5, c, 7, 8, 9], token c can attend to [3, 4, 5, c, 7, 8].
+    scale form.scale | If None, the scale will be set to 1 divided by the square root of query's head dimension (i.e. H).
+    lse | Whether to return the logsumexp tensor of shape BTN or BNT to users.
+    lse | The residual is the shape of BTN|TN.
+    form.rank ! without a batch there is one sample | query array; shape (BTNH|TNH)
+    form.mask_type=bias | For an additive mask, users should pass it to bias.
+    form.window=int | If a single int is given, it will be interpreted as a symmetric window (window_size, window_size).
+    form.lengths=full | int32 array of sequence lengths for query; shape (B)
+docstring of jax.nn.softmax | attention | \mathrm{softmax}(x) = \frac{\exp(x_i)}{\sum_j \exp(x_j)}
+""")
 
 
 class Jax(ArraySdpa):

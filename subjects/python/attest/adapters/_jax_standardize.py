@@ -20,24 +20,17 @@ import numpy as np
 from attest import Refused
 
 from ._array_sdpa import STORED
-from ._documents import citing
+from ._quotes import citing, quotes, told
 
 _KEPT_CALLS = 512  # a compiled function for each shape
 _VARIANCE = {"fast": {"variance": "one_pass"}, "stable": {"variance": "two_pass"}}
-_DOCSTRING = "docstring of jax.nn.standardize"
-# (document, sentence), by what they are about and by the algorithm; tests/python/test_campaigns.py looks them up.
-_ALGORITHM = {
-    "fast": '``"fast"`` uses ``mean(x^2) - mean(x)^2`` which may be faster but can suffer from catastrophic cancellation',
-    "stable": '``"stable"`` uses the two-pass formula ``mean((x - mean(x))^2)`` which is numerically stable.',
-}
-_ALWAYS = {
-    "layer_norm": (_DOCSTRING, "Standardizes input to zero mean and unit variance."),
-    "epsilon": (_DOCSTRING, "epsilon: correction factor added to variance to avoid division by zero"),
-}
-
-
-def documents(algorithm):
-    return _ALWAYS | {"variance": (_DOCSTRING, _ALGORITHM[algorithm])}
+_DOCUMENTS = quotes("""
+docstring of jax.nn.standardize
+    layer_norm | Standardizes input to zero mean and unit variance.
+    epsilon | epsilon: correction factor added to variance to avoid division by zero
+    fast | ``"fast"`` uses ``mean(x^2) - mean(x)^2`` which may be faster but can suffer from catastrophic cancellation
+    stable | ``"stable"`` uses the two-pass formula ``mean((x - mean(x))^2)`` which is numerically stable.
+""")
 
 
 class Standardize:
@@ -45,13 +38,14 @@ class Standardize:
         self.name = f"jax:{name}"
         self.version = f"jax {jax.__version__}"
         self.algorithm = algorithm
+        self.documents = {about: _DOCUMENTS[about] for about in ("layer_norm", "epsilon")} | {"variance": _DOCUMENTS[algorithm]}
         self.compiled = jax.jit(partial(jax.nn.standardize, algorithm=algorithm))
         self.calls = 0
 
     def describe(self):
         supports = {"norms": ["layer"], "residual": False, "sum_out": False, "gamma": False, "beta": False, "strides": "any"}
         return {"ops": ["layer_norm"], "dtypes": ["f16", "bf16", "f32", "f64"], "concurrent": False, "plan_ms": 100,
-                "documents": {about: [citing("jax 0.10.2")(*pair)] for about, pair in documents(self.algorithm).items()},
+                "documents": told(self.documents, citing("jax 0.10.2")),
                 "supports": supports, "contract": {**_VARIANCE[self.algorithm], "rsqrt_ulp": 4, "flush_to_zero": "inputs"}}
 
     def layer_norm(self, call):

@@ -2,7 +2,7 @@
 layer_normalization and rms_normalization.
 
 Documents: their docstrings in keras 3.15.1, the text of https://keras.io/api/layers/normalization_layers/ and
-https://keras.io/api/ops/nn/, one for all backends. DOCUMENTS has the sentences relied on. They are read as follows:
+https://keras.io/api/ops/nn/, one for all backends. They are read as follows:
 - LayerNormalization: the equations of its docstring, biased variance, epsilon "added to variance"; they do not say how the
   variance is summed. The bound is that of the way each backend goes, which the source says: moments() of NumPy "is computed
   using $Var = E[|x|^2] - |E[x]|^2$, It is faster but less numerically stable", in one pass (keras-numpy-2 of
@@ -24,30 +24,31 @@ import numpy as np
 from attest import Refused
 
 from ._array_sdpa import STORED
-from ._documents import citing
+from ._quotes import citing, quotes, told
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_LAYER, _RMS = "docstring of keras.layers.LayerNormalization", "docstring of keras.layers.RMSNormalization"
-_VARIANCE = (_LAYER, "var_i = sum((x_i[j] - mean_i) ** 2 for j in range(k)) / k")
-_OF_LAYER = {
-    "layer_norm": [(_LAYER, "x_i_normalized = (x_i - mean_i) / sqrt(var_i + epsilon)"), _VARIANCE],
-    "epsilon": [(_LAYER, "Small float added to variance to avoid dividing by zero.")],
-    "gamma": [(_LAYER, "output_i = x_i_normalized * gamma + beta")],
-}
-_OPERATION, _RMS_OPERATION = "docstring of keras.ops.layer_normalization", "docstring of keras.ops.rms_normalization"
-_OF_OPERATION = {
-    "layer_norm": [(_OPERATION, "applies a transformation that maintains the mean activation within each example close to 0 "
-                                "and the activation standard deviation close to 1.")],
-    "epsilon": [(_OPERATION, "A lower bound value for the norm.")],
-}
-_OF_RMS_OPERATION = {
-    "layer_norm": [(_RMS_OPERATION, "It is defined as rms_normalization(x) = x * rsqrt(mean(square(x))) * scale")],
-    "epsilon": [(_RMS_OPERATION, "A lower bound value for the norm.")],
-}
-_OF_RMS = {
-    "layer_norm": [(_RMS, "rms_normalization(x) = x * rsqrt(mean(square(x))) * scale")],
-    "epsilon": [(_RMS, "A small number to add to avoid division by zero.")],
-}
+_OF_LAYER = quotes("""
+docstring of keras.layers.LayerNormalization
+    layer_norm | x_i_normalized = (x_i - mean_i) / sqrt(var_i + epsilon)
+    layer_norm as_written | var_i = sum((x_i[j] - mean_i) ** 2 for j in range(k)) / k
+    epsilon | Small float added to variance to avoid dividing by zero.
+    gamma | output_i = x_i_normalized * gamma + beta
+""")
+_VARIANCE = {"variance": _OF_LAYER.pop("as_written")}
+_OF_OPERATION = quotes("""
+docstring of keras.ops.layer_normalization
+    layer_norm | applies a transformation that maintains the mean activation within each example close to 0 and the activation standard deviation close to 1.
+    epsilon | A lower bound value for the norm.
+""")
+_OF_RMS_OPERATION = quotes("""
+docstring of keras.ops.rms_normalization
+    layer_norm | It is defined as rms_normalization(x) = x * rsqrt(mean(square(x))) * scale
+    epsilon | A lower bound value for the norm.
+""")
+_OF_RMS = quotes("""
+docstring of keras.layers.RMSNormalization
+    layer_norm | rms_normalization(x) = x * rsqrt(mean(square(x))) * scale
+    epsilon | A small number to add to avoid division by zero.
+""")
 
 _KEPT_CALLS = 512  # compiled operations, one for each shape
 _XLA = {"rsqrt_ulp": 4, "flush_to_zero": True}
@@ -78,8 +79,7 @@ class Norm:
                     "beta": not self.rms, "param_dtypes": ["same", "f32"], "strides": "any", "dims": {"rows": [0, None, 1]}}
         return {"ops": ["layer_norm"], "dtypes": self.dtypes, "concurrent": False, "supports": supports,
                 "contract": self.promised(), "plan_ms": self.plan_ms(),
-                "documents": {about: [citing("keras 3.15.1")(*pair) for pair in pairs]
-                              for about, pairs in self.documents.items()}}
+                "documents": told(self.documents, citing("keras 3.15.1"))}
 
     def promised(self):
         return (_RMS_CONTRACTS if self.rms else _LAYER_CONTRACTS)[self.backend]
@@ -170,7 +170,7 @@ class LayerNormalization(Layer):
 
 
 class AsWritten(LayerNormalization):
-    documents = _OF_LAYER | {"variance": [_VARIANCE]}
+    documents = _OF_LAYER | _VARIANCE
 
     def promised(self):
         return super().promised() | {"variance": "two_pass"}

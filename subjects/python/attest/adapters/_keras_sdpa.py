@@ -1,7 +1,7 @@
 """keras.ops.dot_product_attention by its public face.
 
 Document: the function's docstring in keras 3.15.1, the text of https://keras.io/api/ops/nn/#dot_product_attention-function, one
-for all backends. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
+for all backends. How it is read:
 - masks and bias are of any rank, and have length 1 along any of their axes;
 - is_causal: which diagonal that is where T is not S is not said: the flag is asked where the problem has it at the top left, a
   mask elsewhere.
@@ -18,38 +18,23 @@ from attest import Unsupported
 from ._arguments import given, laid
 from ._array_sdpa import ArraySdpa, Asked, STORED
 from ._masks import added_to, keep_of, narrowed, shaped, starts_top_left
+from ._quotes import quotes
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_DOCSTRING = "docstring of keras.ops.dot_product_attention"
-REFUSED = {
-    "attn_logits_soft_cap is only supported in JAX TPU backend": (_DOCSTRING, "This is only supported in JAX TPU backend."),
-}
-_MASK = (_DOCSTRING, "It is a boolean mask where True indicates the element should take part in attention.")
-_SHAPE = (_DOCSTRING, "The shape must be broadcastable to (B, N, T, S).")
-_CAUSAL = (_DOCSTRING, "Whether to apply causal mask.")
-_SCALE = (_DOCSTRING, "If None, the scale will be set to 1.0 / sqrt(H).")
-DOCUMENTS = {
-    "attention": [
-        (_DOCSTRING, "attention(Q, K, V) = softmax(Q * K / sqrt(d)) * V."),
-        (_DOCSTRING, "The query array with the shape of (B, T, N, H)."),
-        (_DOCSTRING, "The value array with the same shape of key.")],
-    "dtypes": ("docstring of keras.backend.result_type", "This function attempts to match the result of jnp.result_type."),
-    "gqa": (
-        _DOCSTRING, "The key array with the shape of (B, S, K, H). When K equals N, multi-headed attention (MHA) is performed. "
-                    "Otherwise, grouped query attention (GQA) is performed if N is a multiple of K. and multi-query attention "
-                    "(MQA) is performed if K==1 (a special case of GQA)."),
-    "bias": [(_DOCSTRING, "Optional bias array to be added to logits."), _SHAPE],
-    "keep": [_MASK, _SHAPE],
-    "causal": _CAUSAL,
-    "kv_lengths": _MASK,
-    "window": _MASK,
-    "scale": _SCALE,
-    "form.mask": _SHAPE,
-    "form.mask_type=bool": _MASK,
-    "form.mask_type=bias": (_DOCSTRING, "For an additive mask, users should pass it to bias."),
-    "form.causal=flag": _CAUSAL,
-    "form.scale": _SCALE,
-}
+DOCUMENTS = quotes("""
+docstring of keras.backend.result_type | dtypes | This function attempts to match the result of jnp.result_type.
+docstring of keras.ops.dot_product_attention
+    attention | attention(Q, K, V) = softmax(Q * K / sqrt(d)) * V.
+    attention | The query array with the shape of (B, T, N, H).
+    attention | The value array with the same shape of key.
+    gqa | The key array with the shape of (B, S, K, H). When K equals N, multi-headed attention (MHA) is performed. Otherwise, grouped query attention (GQA) is performed if N is a multiple of K. and multi-query attention (MQA) is performed if K==1 (a special case of GQA).
+    bias | Optional bias array to be added to logits.
+    keep kv_lengths window form.mask_type=bool | It is a boolean mask where True indicates the element should take part in attention.
+    bias keep form.mask | The shape must be broadcastable to (B, N, T, S).
+    causal form.causal=flag | Whether to apply causal mask.
+    scale form.scale | If None, the scale will be set to 1.0 / sqrt(H).
+    form.mask_type=bias | For an additive mask, users should pass it to bias.
+    ! attn_logits_soft_cap is only supported in JAX TPU backend | This is only supported in JAX TPU backend.
+""")
 
 
 # XLA and TensorFlow compute with subnormals taken for zero, the processor's products of bfloat16 on PyTorch do, whose exp for

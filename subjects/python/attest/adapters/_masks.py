@@ -4,12 +4,13 @@ import numpy as np
 
 from attest import Unsupported
 
+from ._quotes import refusals
+
 TOP_LEFT, BOTTOM_RIGHT = 0, 1  # Call.align
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-REFUSED = {
-    "a score that overflows, plus -inf, is NaN: no mask to add says that a key is left out": ("arithmetic", "inf + -inf = nan"),
-}
+REFUSED = refusals("""
+arithmetic | ! a score that overflows, plus -inf, is NaN: no mask to add says that a key is left out | inf + -inf = nan
+""")
 
 
 def narrowed(array, axes=(0, 1, 2, 3)):

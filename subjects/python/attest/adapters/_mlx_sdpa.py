@@ -1,8 +1,7 @@
 """mlx.core.fast.scaled_dot_product_attention on the CPU.
 
 Document: the function's docstring in mlx 0.32.4, the text of
-https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.fast.scaled_dot_product_attention.html. DOCUMENTS and
-REFUSED have the sentences relied on. They are read as follows:
+https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.fast.scaled_dot_product_attention.html. How it is read:
 - precision: softmax is in float32 for float64, too. Nothing is said on the other steps;
 - scale is not optional;
 - masks: a float32 mask may have half of the bits of nothing but itself, so a float16 or bfloat16 mask goes beside float32 and
@@ -23,40 +22,24 @@ from attest import Unsupported
 from ._arguments import given, laid
 from ._array_sdpa import ArraySdpa, Asked, STORED
 from ._masks import BOTTOM_RIGHT, causal_alone, one_mask, shaped
+from ._quotes import quotes
 
 TYPES = {dtype: getattr(mx, name.replace("bool", "bool_")) for dtype, name in STORED.items()}
 _PROMOTE = {"f32": ("f32", "f16", "bf16"), "f64": ("f64", "f32", "f16", "bf16"), "f16": ("f16",), "bf16": ("bf16",)}
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_DOCSTRING = "docstring of mlx.core.fast.scaled_dot_product_attention"
-_PROMOTED = (_DOCSTRING, "If an additive mask is given its type must promote to the promoted type of q, k, and v.")
-REFUSED = {
-    "scaled_dot_product_attention has no softcap": (
-        _DOCSTRING, "scaled_dot_product_attention(q: array, k: array, v: array, *, scale: float, mask: None | str | array = "
-                    "None, sinks: array | None = None, force_fused: bool = False, stream: StreamOrDevice = None) -> array"),
-    "an additive mask's type must promote to the promoted type of q, k, and v": _PROMOTED,
-}
-_MASK = (_DOCSTRING, "If the mask is an array it can be a boolean or additive mask.")
-_SHAPE = (
-    _DOCSTRING, "The mask can have at most 4 dimensions and must be broadcast-compatible with the shape [B, N, T_q, T_kv].")
-_CAUSAL = (_DOCSTRING, 'The "causal" mask uses lower-right alignment where the last query aligns with the last key.')
-DOCUMENTS = {
-    "attention": (_DOCSTRING, "O = softmax(Q @ K.T, dim=-1) @ V"),
-    "policy": (_DOCSTRING, "The softmax operation is performed in float32 regardless of the input precision."),
-    "gqa": (
-        _DOCSTRING, "For Grouped Query Attention and Multi-Query Attention, the k and v inputs should not be pre-tiled to match "
-                    "q."),
-    "bias": [_MASK, _PROMOTED, _SHAPE],
-    "keep": [_MASK, _SHAPE],
-    "kv_lengths": _MASK,
-    "window": _MASK,
-    "causal": _CAUSAL,
-    "align": _CAUSAL,
-    "scale": (_DOCSTRING, "Scale for queries (typically 1.0 / sqrt(q.shape(-1))."),
-    "form.mask": _SHAPE,
-    "form.mask_type": _MASK,
-    "form.causal=word": [(_DOCSTRING, 'The only supported string type is "causal".'), _CAUSAL],
-}
+DOCUMENTS = quotes("""
+docstring of mlx.core.fast.scaled_dot_product_attention
+    attention | O = softmax(Q @ K.T, dim=-1) @ V
+    policy | The softmax operation is performed in float32 regardless of the input precision.
+    gqa | For Grouped Query Attention and Multi-Query Attention, the k and v inputs should not be pre-tiled to match q.
+    bias keep kv_lengths window form.mask_type | If the mask is an array it can be a boolean or additive mask.
+    bias ! an additive mask's type must promote to the promoted type of q, k, and v | If an additive mask is given its type must promote to the promoted type of q, k, and v.
+    bias keep form.mask | The mask can have at most 4 dimensions and must be broadcast-compatible with the shape [B, N, T_q, T_kv].
+    scale | Scale for queries (typically 1.0 / sqrt(q.shape(-1)).
+    form.causal=word | The only supported string type is "causal".
+    causal align form.causal=word | The "causal" mask uses lower-right alignment where the last query aligns with the last key.
+    ! scaled_dot_product_attention has no softcap | scaled_dot_product_attention(q: array, k: array, v: array, *, scale: float, mask: None | str | array = None, sinks: array | None = None, force_fused: bool = False, stream: StreamOrDevice = None) -> array
+""")
 
 
 class Sdpa(ArraySdpa):

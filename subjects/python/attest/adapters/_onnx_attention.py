@@ -1,7 +1,6 @@
 """The ONNX standard operator Attention on ONNX Runtime's CPUExecutionProvider.
 
-Document: "Attention", versions 23 and 24, in the operator schemas of ONNX 1.23. DOCUMENTS has the sentences relied on. How they
-are read:
+Document: "Attention", versions 23 and 24, in the operator schemas of ONNX 1.23. How it is read:
 - empty rows: the erratum that makes them zero has no opset bump, so it holds for models already written;
 - softcap: the pattern is MatMul, softcap, Add, Softmax, so before the mask;
 - precision: the function body gives every step the type of Q. With softmax_precision it casts to that before Softmax and back
@@ -29,75 +28,42 @@ from ._onnx_call import (
 )
 from ._onnx_node import Node
 from ._onnx_scores import Rest
+from ._quotes import quotes
 
 ELEMENT = {"f32": 1, "f16": 10, "f64": 11}  # TensorProto.DataType
 
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_SCHEMA = "schema of ai.onnx Attention-24"
-_ROOTS = (_SCHEMA, "scale `Q`, `K` by `sqrt(scale)` before matmul.")
-_SHAPE = (_SCHEMA, "Shape must be broadcastable to `(batch_size, q_num_heads, q_sequence_length, total_sequence_length)`")
-_SHORTER = (_SCHEMA, "The last dimension can also be shorter than `total_sequence_length` and will be padded to "
-                     "`total_sequence_length` with negative infinity.")
-_OFFSET = (_SCHEMA, "query `i` attends key `j` iff `j <= i + offset`")
-REFUSED = {
-    "Attention scales Q and K by sqrt(scale): a negative scale has none": _ROOTS,
-    "the only window of Attention is the one that a past leaves to the right of a diagonal": _OFFSET,
-    "this mask varies along more than it has axes for": _SHAPE,
-    "this mask varies along more than the keys": _SHAPE,
-    "the last key is attended to: no shorter mask says this": _SHORTER,
-}
-_ADDED = (
-    _SCHEMA, "a boolean `attn_mask` intersects the allowed set (its disallowed positions contribute `-inf` to the bias), "
-             "while a float `attn_mask` is added to the attention scores rather than disabling positions")
-_MODES = (
-    "If set to `0`, qk_matmul_output is the output of qk matmul.",
-    "If set to `1`, qk_matmul_output is the output after the softcap operation (before mask addition).",
-    "If set to `2`, qk_matmul_output includes the attention mask and softcap (if provided) applied to the output of qk matmul.",
-    "If set to `3`, qk_matmul_output is the output after the softmax operation.",
-)
-DOCUMENTS = {
-    "attention": (_SCHEMA, "The following pattern is applied by this operator:"),
-    "mask_added": _ADDED,
-    "causal": (_SCHEMA, "If `is_causal` is set to `1`, causal masking is applied with bottom-right (offset-aware) alignment: "
-                        "query `i` attends key `j` iff `j <= i + offset`"),
-    "window": _OFFSET,
-    "align": (_SCHEMA, "`offset = past_sequence_length` when `past_key` is provided; `offset = nonpad_kv_seqlen - "
-                       "q_sequence_length` (per batch) when an external cache is indicated by `nonpad_kv_seqlen` without "
-                       "`past_key`; `offset = 0` when neither is provided"),
-    "gqa": (_SCHEMA, "`q_num_heads > kv_num_heads`, `q_num_heads % kv_num_heads == 0`"),
-    "bias": [(_SCHEMA, "a float mask of the same type as query, key, value that is added to the attention score."), _SHAPE],
-    "keep": [
-        (_SCHEMA, "A boolean mask where a value of `True` indicates that the element should take part in attention"),
-        _ADDED,
-        _SHAPE,
-    ],
-    "kv_lengths": (_SCHEMA, "A vector of integers of shape `(batch_size,)` that indicates the number of valid (ie, non-padding) "
-                            "tokens in each sample. A padding mask can be derived from this. This should not be used together "
-                            "with `past_key` and `past_value` inputs"),
-    "softcap": (_SCHEMA, "Softcap value for attention weights."),
-    "softcap_before_bias": (_SCHEMA, _MODES[1]),
-    "scale": [(_SCHEMA, "Scaling factor applied to $Q*K^T$."), _ROOTS],
-    "empty_row": (_SCHEMA, "A fully-masked query row (no key attended, including the negative-offset leading rows) produces a "
-                           "zero output row, not `NaN`"),
-    "policy": [
-        (_SCHEMA, "If softmax precision is not provided, the same precision as the input of softmax (Q and K) is used."),
-        ("schema of ai.onnx Softmax-13", "Exp(input) / ReduceSum(Exp(input), axis=axis, keepdims=1)")],
-    "form.opset": (_SCHEMA, "Errata (in-place behavioral correction, no opset bump)"),
-    "form.layout": (
-        _SCHEMA, "4D tensor with shape `(batch_size, q_num_heads, q_sequence_length, head_size)` or 3D tensor with shape "
-                 "`(batch_size, q_sequence_length, q_hidden_size)`."),
-    "form.mask=short": _SHORTER,
-    "form.mask_type": (_SCHEMA, "Two types of masks are supported: a boolean mask"),
-    "form.past": (
-        _SCHEMA, "The Attention op performs a Concat operation on the past and incoming key and value to form the present key "
-                 "and value, respectively."),
-    "form.present": (_SCHEMA, "Updated key cache with shape"),
-    "form.scale": (_SCHEMA, "Default value is `1/sqrt(head_size)`."),
-    **{f"form.qk_output{end}": (_SCHEMA, _MODES[mode]) for mode in range(4)
-       for end in (f"={mode}" if mode else "", f"=read_{mode}")},
-    "form.softmax_precision": (_SCHEMA, "The floating-point precision used in softmax computation."),
-}
+DOCUMENTS = quotes("""
+schema of ai.onnx Attention-24
+    attention | The following pattern is applied by this operator:
+    causal | If `is_causal` is set to `1`, causal masking is applied with bottom-right (offset-aware) alignment: query `i` attends key `j` iff `j <= i + offset`
+    window ! the only window of Attention is the one that a past leaves to the right of a diagonal | query `i` attends key `j` iff `j <= i + offset`
+    align | `offset = past_sequence_length` when `past_key` is provided; `offset = nonpad_kv_seqlen - q_sequence_length` (per batch) when an external cache is indicated by `nonpad_kv_seqlen` without `past_key`; `offset = 0` when neither is provided
+    gqa | `q_num_heads > kv_num_heads`, `q_num_heads % kv_num_heads == 0`
+    bias | a float mask of the same type as query, key, value that is added to the attention score.
+    keep | A boolean mask where a value of `True` indicates that the element should take part in attention
+    mask_added keep | a boolean `attn_mask` intersects the allowed set (its disallowed positions contribute `-inf` to the bias), while a float `attn_mask` is added to the attention scores rather than disabling positions
+    bias keep ! this mask varies along more than it has axes for ! this mask varies along more than the keys | Shape must be broadcastable to `(batch_size, q_num_heads, q_sequence_length, total_sequence_length)`
+    kv_lengths | A vector of integers of shape `(batch_size,)` that indicates the number of valid (ie, non-padding) tokens in each sample. A padding mask can be derived from this. This should not be used together with `past_key` and `past_value` inputs
+    softcap | Softcap value for attention weights.
+    softcap_before_bias form.qk_output=1 form.qk_output=read_1 | If set to `1`, qk_matmul_output is the output after the softcap operation (before mask addition).
+    scale | Scaling factor applied to $Q*K^T$.
+    scale ! Attention scales Q and K by sqrt(scale): a negative scale has none | scale `Q`, `K` by `sqrt(scale)` before matmul.
+    empty_row | A fully-masked query row (no key attended, including the negative-offset leading rows) produces a zero output row, not `NaN`
+    policy | If softmax precision is not provided, the same precision as the input of softmax (Q and K) is used.
+    form.opset | Errata (in-place behavioral correction, no opset bump)
+    form.layout | 4D tensor with shape `(batch_size, q_num_heads, q_sequence_length, head_size)` or 3D tensor with shape `(batch_size, q_sequence_length, q_hidden_size)`.
+    form.mask=short ! the last key is attended to: no shorter mask says this | The last dimension can also be shorter than `total_sequence_length` and will be padded to `total_sequence_length` with negative infinity.
+    form.mask_type | Two types of masks are supported: a boolean mask
+    form.past | The Attention op performs a Concat operation on the past and incoming key and value to form the present key and value, respectively.
+    form.present | Updated key cache with shape
+    form.scale | Default value is `1/sqrt(head_size)`.
+    form.qk_output form.qk_output=read_0 | If set to `0`, qk_matmul_output is the output of qk matmul.
+    form.qk_output=2 form.qk_output=read_2 | If set to `2`, qk_matmul_output includes the attention mask and softcap (if provided) applied to the output of qk matmul.
+    form.qk_output=3 form.qk_output=read_3 | If set to `3`, qk_matmul_output is the output after the softmax operation.
+    form.softmax_precision | The floating-point precision used in softmax computation.
+schema of ai.onnx Softmax-13 | policy | Exp(input) / ReduceSum(Exp(input), axis=axis, keepdims=1)
+""")
 
 
 def _softmax_in(precision):

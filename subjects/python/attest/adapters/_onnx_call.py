@@ -6,10 +6,23 @@ from attest import Unsupported
 
 from ._forms import Formed
 from ._masks import TOP_LEFT, windowed
-from ._onnx_documents import cited
+from ._quotes import refusals
 
 TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 DEFAULT_THREADS = 2  # where the caller leaves it open: the smallest number that takes the threaded path
+
+# The beginning of a document's name, and that of its title, with the version in which its sentences were read.
+_TITLES = {
+    "schema of ai.onnx ": "ONNX 1.23, ",
+    "schema of com.microsoft ": "onnxruntime 1.31, com.microsoft.",
+    "docstring of onnx.": "ONNX 1.23, onnx.",
+    "page ": "onnxruntime.ai, ",
+}
+
+
+def cited(document, sentence):
+    start = next(start for start in _TITLES if document.startswith(start))
+    return f'{_TITLES[start]}{document.removeprefix(start)}: "{sentence}"'
 
 
 # The forms of every model that a session runs.
@@ -26,60 +39,45 @@ def session(said, **named):
     return {"static": said["build"] == "static", "constants": constants, "optimisation": said["optimisation"]}
 
 
-# The grounds of each Unsupported below: (document, sentence), as tests/python/refusal_documents.py finds it.
-_ATTRIBUTES = [
-    ("attributes of ai.onnx Attention-24", "[is_causal INT, kv_num_heads INT, q_num_heads INT, qk_matmul_output_mode INT, "
-                                           "scale FLOAT, softcap FLOAT, softmax_precision INT]"),
-    ("attributes of com.microsoft MultiHeadAttention-1", "[mask_filter_value FLOAT, num_heads INT, scale FLOAT, unidirectional "
-                                                         "INT]"),
-]
-_NUMBERS = [
-    ("attributes of ai.onnx Attention-24", "scale FLOAT, softcap FLOAT,"),
-    ("attributes of com.microsoft MultiHeadAttention-1", "scale FLOAT,"),
-    ("attributes of com.microsoft GroupQueryAttention-1", "scale FLOAT, sliding_window_cache INT, smooth_softmax INT, softcap "
-                                                          "FLOAT,"),
-    ("attributes of com.microsoft Attention-1", "scale FLOAT,"),
-    ("attributes of com.microsoft DecoderMaskedMultiHeadAttention-1", "scale FLOAT]"),
-]
-_OFFSET = ("schema of ai.onnx Attention-24", "`offset = past_sequence_length` when `past_key` is provided")
-REFUSED = {
-    "{op} has no {call.dtype} kernel in this build": [
-        ("kernels of ai.onnx Attention", "[tensor(float), tensor(float16)]"),
-        ("kernels of com.microsoft MultiHeadAttention", "[tensor(float)]"),
-        ("kernels of com.microsoft GroupQueryAttention", "[tensor(float), tensor(float16)]"),
-        ("kernels of com.microsoft Attention", "[tensor(float)]"),
-        ("kernels of com.microsoft DecoderMaskedMultiHeadAttention", "[tensor(float)]"),
-        ("kernels of com.microsoft SparseAttention", "[tensor(float), tensor(float16)]"),
-        ("kernels of com.microsoft QAttention T3", "[tensor(float)]"),
-        ("kernels of ai.onnx Softmax", "[tensor(double), tensor(float)]")],
-    "{op} has no sliding window in this version": _ATTRIBUTES,
-    "{op} does not return the log-sum-exp": [
-        ("outputs of ai.onnx Attention-24", "[Y, present_key, present_value, qk_matmul_output]"),
-        ("outputs of com.microsoft MultiHeadAttention-1", "[output, present_key, present_value, qk]"),
-        ("outputs of com.microsoft GroupQueryAttention-1", "[output, present_key, present_value, output_qk]"),
-        ("outputs of com.microsoft Attention-1", "[output, present]"),
-        ("outputs of com.microsoft DecoderMaskedMultiHeadAttention-1", "[output, present_key, present_value, qk]"),
-        ("outputs of com.microsoft SparseAttention-1", "[output, present_key, present_value]"),
-        ("outputs of com.microsoft QAttention-1", "[output, present]"),
-        ("schema of ai.onnx Softmax-13", "contains the Softmax values of the corresponding input.")],
-    "{op} takes a bias of the query's type only": [
-        ("schema of ai.onnx Attention-24", "a float mask of the same type as query, key, value that is added to the attention "
-                                           "score"),
-        ("inputs of com.microsoft MultiHeadAttention-1", "attention_bias T,"),
-        ("inputs of com.microsoft GroupQueryAttention-1", "attention_bias T,"),
-        ("inputs of com.microsoft Attention-1", "attention_bias T,"),
-        ("inputs of com.microsoft DecoderMaskedMultiHeadAttention-1", "attention_bias T,"),
-        ("inputs of ai.onnx Add-14", "[A T, B T]")],
-    "this {name} is no 32-bit float, which is what the attribute holds": _NUMBERS,
-    "a past moves the diagonal off the top left": _OFFSET,
-    "a past moves the diagonal by the same length for every sample": (
-        "schema of com.microsoft MultiHeadAttention-1", "(batch_size, num_heads, past_sequence_length, head_size)"),
-    "more queries than keys under a bottom-right diagonal: a past has no negative length": _OFFSET,
-    "rows of the batch are pairs of beams": [
-        ("schema of com.microsoft DecoderMaskedMultiHeadAttention-1", "A buffer of shape [batch_size, beam_width, "
-                                                                      "max_output_length]"),
-        ("schema of com.microsoft MultiHeadAttention-1", "A buffer of shape [batch_size, beam_width, max_sequence_length]")],
-}
+REFUSED = refusals("""
+kernels of ai.onnx Attention | ! {op} has no {call.dtype} kernel in this build | [tensor(float), tensor(float16)]
+kernels of com.microsoft MultiHeadAttention | ! {op} has no {call.dtype} kernel in this build | [tensor(float)]
+kernels of com.microsoft GroupQueryAttention | ! {op} has no {call.dtype} kernel in this build | [tensor(float), tensor(float16)]
+kernels of com.microsoft Attention | ! {op} has no {call.dtype} kernel in this build | [tensor(float)]
+kernels of com.microsoft DecoderMaskedMultiHeadAttention | ! {op} has no {call.dtype} kernel in this build | [tensor(float)]
+kernels of com.microsoft SparseAttention | ! {op} has no {call.dtype} kernel in this build | [tensor(float), tensor(float16)]
+kernels of com.microsoft QAttention T3 | ! {op} has no {call.dtype} kernel in this build | [tensor(float)]
+kernels of ai.onnx Softmax | ! {op} has no {call.dtype} kernel in this build | [tensor(double), tensor(float)]
+attributes of ai.onnx Attention-24
+    ! {op} has no sliding window in this version | [is_causal INT, kv_num_heads INT, q_num_heads INT, qk_matmul_output_mode INT, scale FLOAT, softcap FLOAT, softmax_precision INT]
+    ! this {name} is no 32-bit float, which is what the attribute holds | scale FLOAT, softcap FLOAT,
+attributes of com.microsoft MultiHeadAttention-1
+    ! {op} has no sliding window in this version | [mask_filter_value FLOAT, num_heads INT, scale FLOAT, unidirectional INT]
+    ! this {name} is no 32-bit float, which is what the attribute holds | scale FLOAT,
+outputs of ai.onnx Attention-24 | ! {op} does not return the log-sum-exp | [Y, present_key, present_value, qk_matmul_output]
+outputs of com.microsoft MultiHeadAttention-1 | ! {op} does not return the log-sum-exp | [output, present_key, present_value, qk]
+outputs of com.microsoft GroupQueryAttention-1 | ! {op} does not return the log-sum-exp | [output, present_key, present_value, output_qk]
+outputs of com.microsoft Attention-1 | ! {op} does not return the log-sum-exp | [output, present]
+outputs of com.microsoft DecoderMaskedMultiHeadAttention-1 | ! {op} does not return the log-sum-exp | [output, present_key, present_value, qk]
+outputs of com.microsoft SparseAttention-1 | ! {op} does not return the log-sum-exp | [output, present_key, present_value]
+outputs of com.microsoft QAttention-1 | ! {op} does not return the log-sum-exp | [output, present]
+schema of ai.onnx Softmax-13 | ! {op} does not return the log-sum-exp | contains the Softmax values of the corresponding input.
+schema of ai.onnx Attention-24
+    ! {op} takes a bias of the query's type only | a float mask of the same type as query, key, value that is added to the attention score
+    ! a past moves the diagonal off the top left ! more queries than keys under a bottom-right diagonal: a past has no negative length | `offset = past_sequence_length` when `past_key` is provided
+inputs of com.microsoft MultiHeadAttention-1 | ! {op} takes a bias of the query's type only | attention_bias T,
+inputs of com.microsoft GroupQueryAttention-1 | ! {op} takes a bias of the query's type only | attention_bias T,
+inputs of com.microsoft Attention-1 | ! {op} takes a bias of the query's type only | attention_bias T,
+inputs of com.microsoft DecoderMaskedMultiHeadAttention-1 | ! {op} takes a bias of the query's type only | attention_bias T,
+inputs of ai.onnx Add-14 | ! {op} takes a bias of the query's type only | [A T, B T]
+attributes of com.microsoft GroupQueryAttention-1 | ! this {name} is no 32-bit float, which is what the attribute holds | scale FLOAT, sliding_window_cache INT, smooth_softmax INT, softcap FLOAT,
+attributes of com.microsoft Attention-1 | ! this {name} is no 32-bit float, which is what the attribute holds | scale FLOAT,
+attributes of com.microsoft DecoderMaskedMultiHeadAttention-1 | ! this {name} is no 32-bit float, which is what the attribute holds | scale FLOAT]
+schema of com.microsoft MultiHeadAttention-1
+    ! a past moves the diagonal by the same length for every sample | (batch_size, num_heads, past_sequence_length, head_size)
+    ! rows of the batch are pairs of beams | A buffer of shape [batch_size, beam_width, max_sequence_length]
+schema of com.microsoft DecoderMaskedMultiHeadAttention-1 | ! rows of the batch are pairs of beams | A buffer of shape [batch_size, beam_width, max_output_length]
+""")
 
 
 def scale_attribute(call, form):

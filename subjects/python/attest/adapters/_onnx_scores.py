@@ -8,13 +8,12 @@ import numpy as np
 from attest import Unsupported
 
 from ._masks import keep_of, narrowed
+from ._quotes import refusals
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-REFUSED = {
-    "whether the bias is in {output} is not said": [
-        ("schema of com.microsoft MultiHeadAttention-1", "normalized Q * K"),
-        ("schema of com.microsoft DecoderMaskedMultiHeadAttention-1", "normalized Q * K")],
-}
+REFUSED = refusals("""
+schema of com.microsoft MultiHeadAttention-1 | ! whether the bias is in {output} is not said | normalized Q * K
+schema of com.microsoft DecoderMaskedMultiHeadAttention-1 | ! whether the bias is in {output} is not said | normalized Q * K
+""")
 
 
 def attended(qk, values, softcap=0.0, mask=None, kind="scores"):

@@ -17,16 +17,14 @@ import numpy as np
 
 from . import _onnxruntime_contrib_attention as contrib, _onnxruntime_mha as multi_head
 from ._mha_call import as_attention
-from ._onnx_call import DEFAULT_THREADS, scale_attribute
-from ._onnx_documents import ATTENTION_BIAS, CUSTOM_SCALE, UNIDIRECTIONAL, cited
+from ._onnx_call import DEFAULT_THREADS, cited, scale_attribute
 from ._onnx_node import Graph, Step
+from ._quotes import quotes, told
 
 DTYPES = ("f16", "f32")
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_SCHEMA = "schema of com.microsoft MultiHeadAttention-1"
-_CONTRIB = "schema of com.microsoft Attention-1"
-_PRODUCT = ("schema of ai.onnx MatMul-13", "Matrix product that behaves like")
+_PRODUCT = quotes("schema of ai.onnx MatMul-13 | attention | Matrix product that behaves like")
+_OF_ATTENTION = ("causal", "bias", "keep", "kv_lengths", "scale")
 
 
 class Block:
@@ -44,7 +42,7 @@ class Block:
         }
         contract = {"exp_ulp": {"f32": 4}, "projections": ["rounded", "separate", "unrounded"], "heads": ["rounded", "unrounded"]}
         return {"ops": ["mha"], "dtypes": list(DTYPES), "concurrent": False, "supports": supports, "contract": contract,
-                "documents": {about: [cited(*pair) for pair in pairs] for about, pairs in self.documents.items()}}
+                "documents": told(self.documents, cited)}
 
     def mha(self, call):
         call.out[...] = self.engine.run(self.graph(call))
@@ -63,14 +61,7 @@ class Block:
 
 class MultiHeadAttention(Block):
     memory = ["self", "cross"]
-    documents = {
-        "attention": [_PRODUCT],
-        "causal": [(_SCHEMA, UNIDIRECTIONAL)],
-        "bias": [multi_head.DOCUMENTS["bias"]],
-        "keep": multi_head.DOCUMENTS["keep"],
-        "kv_lengths": multi_head.DOCUMENTS["kv_lengths"],
-        "scale": [(_SCHEMA, CUSTOM_SCALE)],
-    }
+    documents = {about: multi_head.DOCUMENTS[about] for about in _OF_ATTENTION} | _PRODUCT
 
     def attention(self, call, seen):
         inputs, steps, merged = self.projections(call)
@@ -116,14 +107,8 @@ class MultiHeadAttention(Block):
 
 class Attention(Block):
     memory = ["self"]
-    documents = {
-        "attention": [contrib.DOCUMENTS["form.projection"], (_CONTRIB, contrib.DOCUMENTS["form.projection_bias"][1]), _PRODUCT],
-        "causal": [(_CONTRIB, UNIDIRECTIONAL)],
-        "bias": [(_CONTRIB, ATTENTION_BIAS)],
-        "keep": contrib.DOCUMENTS["keep"],
-        "kv_lengths": contrib.DOCUMENTS["kv_lengths"],
-        "scale": [(_CONTRIB, CUSTOM_SCALE)],
-    }
+    documents = {about: contrib.DOCUMENTS[about] for about in _OF_ATTENTION} | {
+        "attention": [*contrib.DOCUMENTS["form.projection"], *contrib.DOCUMENTS["form.projection_bias"], *_PRODUCT["attention"]]}
 
     def attention(self, call, seen):
         width = call.w_q.shape[0]

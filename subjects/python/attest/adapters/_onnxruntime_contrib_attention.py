@@ -1,7 +1,7 @@
 """ONNX Runtime's contrib operator com.microsoft.Attention, version 1, on the CPUExecutionProvider.
 
-Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
-that it does not take. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to
+calls that it does not take. How it is read:
 - the weights of the projections are merged and there is one input: as many new keys as queries;
 - unidirectional and mask_filter_value: as in MultiHeadAttention;
 - mask_index: of "(3 * batch_size + 2)" the document says the shape alone, attention_common.h beside the kernel what it holds:
@@ -25,68 +25,35 @@ from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, Operator, buffer, check, heads_inside, scale_attribute, session, split,
     token_mask,
 )
-from ._onnx_documents import (
-    ATTENTION_BIAS, CUSTOM_SCALE, FILTER_VALUE, PROJECTION_BIAS, SHARED_BUFFER, UNIDIRECTIONAL,
-)
 from ._onnx_node import Node
+from ._quotes import quotes
 
 DTYPES = ("f16", "f32")
 _WIDEST = 1024  # width of the projections, which have _WIDEST^2 elements, and rows of as many tokens
 
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_SCHEMA = "schema of com.microsoft Attention-1"
-_ATTRIBUTES = ("attributes of com.microsoft Attention-1",
-               "[do_rotary INT, mask_filter_value FLOAT, num_heads INT, past_present_share_buffer INT, qkv_hidden_sizes INTS, "
-               "rotary_embedding_dim INT, scale FLOAT, unidirectional INT]")
-_MERGED = (_SCHEMA, "The weights for input projection of Q, K and V are merged. The data is stacked on the second dimension.")
-_WIDTHS = (_SCHEMA, "When there is past state, hidden dimension for Q, K and V shall be the same.")
-_RIGHT = (_SCHEMA, "When input has right-side padding, mask_index is one dimension with shape (batch_size), where value is "
-                   "actual sequence length excluding padding.")
-_LEFT = (_SCHEMA, "When input has left-side padding, mask_index has shape (2 * batch_size), where the values are the exclusive "
-                  "end positions followed by the inclusive start positions.")
-REFUSED = {
-    "Attention has one num_heads for query, key and value": _ATTRIBUTES,
-    "Attention has no softcap": _ATTRIBUTES,
-    "kv_sequence_length equals to sequence_length in self-attention": (
-        _SCHEMA, "For self attention, kv_sequence_length equals to sequence_length (sequence length of Q)."),
-    "when there is past state, hidden dimension for Q, K and V shall be the same": _WIDTHS,
-    "Attention cannot have both past and attention_bias": (
-        "errors of onnxruntime.capi.onnxruntime_pybind11_state", "Attention cannot have both past and attention_bias"),
-    "a NaN or an infinity spreads over its row in the projections": _MERGED,
-    "projections wider than {_WIDEST} are not made": _MERGED,
-    "this mask differs between queries": [_RIGHT, _LEFT],
-    "this mask is no range of keys": [_RIGHT, _LEFT],
-}
-DOCUMENTS = {
-    "causal": (_SCHEMA, UNIDIRECTIONAL),
-    "align": (_SCHEMA, "The total_sequence_length is past_sequence_length + kv_sequence_length."),
-    "bias": (_SCHEMA, ATTENTION_BIAS),
-    "keep": [
-        (_SCHEMA, "raw attention mask with shape (batch_size, total_sequence_length) or (batch_size, sequence_length, "
-                  "total_sequence_length) with value 0 for masked and 1 otherwise"),
-        (_SCHEMA, FILTER_VALUE)],
-    "kv_lengths": [_RIGHT, (_SCHEMA, FILTER_VALUE)],
-    "window": (_SCHEMA, FILTER_VALUE),
-    "scale": (_SCHEMA, CUSTOM_SCALE),
-    "form.projection": _MERGED,
-    "form.projection_bias": (_SCHEMA, PROJECTION_BIAS),
-    "form.hidden_sizes": (_SCHEMA, "The qkv_hidden_sizes is required only when K and V have different hidden sizes."),
-    "form.mask_index": (
-        _SCHEMA, "Attention mask with shape (batch_size, 1, max_sequence_length, max_sequence_length), (batch_size, "
-                 "total_sequence_length) or (batch_size, sequence_length, total_sequence_length), or index with shape "
-                 "(batch_size) or (2 * batch_size) or (3 * batch_size + 2)"),
-    "form.mask_index=ends_starts": _LEFT,
-    "form.past": [
-        (_SCHEMA, "past state for key and value with shape (2, batch_size, num_heads, past_sequence_length, head_size)"),
-        _WIDTHS],
-    "form.past=shared": [
-        (_SCHEMA, "Corresponding past and present are same tensor, its size is (2, batch_size, num_heads, max_sequence_length, "
-                  "head_size)"),
-        (_SCHEMA, SHARED_BUFFER)],
-    "form.scale": (_SCHEMA, CUSTOM_SCALE),
-    "form.filter_value": (_SCHEMA, FILTER_VALUE),
-}
+DOCUMENTS = quotes("""
+attributes of com.microsoft Attention-1 | ! Attention has one num_heads for query, key and value ! Attention has no softcap | [do_rotary INT, mask_filter_value FLOAT, num_heads INT, past_present_share_buffer INT, qkv_hidden_sizes INTS, rotary_embedding_dim INT, scale FLOAT, unidirectional INT]
+errors of onnxruntime.capi.onnxruntime_pybind11_state | ! Attention cannot have both past and attention_bias | Attention cannot have both past and attention_bias
+schema of com.microsoft Attention-1
+    causal | Whether every token can only attend to previous tokens. Default value is 0.
+    align | The total_sequence_length is past_sequence_length + kv_sequence_length.
+    bias | additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)
+    keep | raw attention mask with shape (batch_size, total_sequence_length) or (batch_size, sequence_length, total_sequence_length) with value 0 for masked and 1 otherwise
+    kv_lengths ! this mask differs between queries ! this mask is no range of keys | When input has right-side padding, mask_index is one dimension with shape (batch_size), where value is actual sequence length excluding padding.
+    keep kv_lengths window form.filter_value | The value to be filled in the attention mask. Default value is -10000.0f
+    scale form.scale | Custom scale will be used if specified. Default value is 1/sqrt(head_size)
+    form.projection ! a NaN or an infinity spreads over its row in the projections ! projections wider than {_WIDEST} are not made | The weights for input projection of Q, K and V are merged. The data is stacked on the second dimension.
+    form.projection_bias | Bias tensor with shape (hidden_size + hidden_size + v_hidden_size)
+    form.hidden_sizes | The qkv_hidden_sizes is required only when K and V have different hidden sizes.
+    form.mask_index | Attention mask with shape (batch_size, 1, max_sequence_length, max_sequence_length), (batch_size, total_sequence_length) or (batch_size, sequence_length, total_sequence_length), or index with shape (batch_size) or (2 * batch_size) or (3 * batch_size + 2)
+    form.mask_index=ends_starts ! this mask differs between queries ! this mask is no range of keys | When input has left-side padding, mask_index has shape (2 * batch_size), where the values are the exclusive end positions followed by the inclusive start positions.
+    form.past | past state for key and value with shape (2, batch_size, num_heads, past_sequence_length, head_size)
+    form.past ! when there is past state, hidden dimension for Q, K and V shall be the same | When there is past state, hidden dimension for Q, K and V shall be the same.
+    form.past=shared | Corresponding past and present are same tensor, its size is (2, batch_size, num_heads, max_sequence_length, head_size)
+    form.past=shared | When past_present_share_buffer is used, it is required to specify past_sequence_length (could be 0).
+    ! kv_sequence_length equals to sequence_length in self-attention | For self attention, kv_sequence_length equals to sequence_length (sequence length of Q).
+""")
 
 
 # Masks that may leave each sample a range of keys.

@@ -1,7 +1,7 @@
 """ONNX Runtime's contrib operator com.microsoft.DecoderMaskedMultiHeadAttention, version 1, on the CPUExecutionProvider.
 
-Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
-that it does not take. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to
+calls that it does not take. How it is read:
 - one query sees what a causal mask, a window or a length leaves it, so these are said with mask_index;
 - mask_filter_value: finite, as in MultiHeadAttention (docs/findings.md);
 - attention_bias: a bias is said in self-attention;
@@ -23,65 +23,36 @@ from ._masks import added_to, keep_of, narrowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, Operator, buffer, check, crossed, heads_inside, scale_attribute, session, token_mask,
 )
-from ._onnx_documents import ATTENTION_BIAS, CUSTOM_SCALE, FILTER_VALUE, SHARED_BUFFER
 from ._onnx_node import Node
 from ._onnx_scores import normalised_scores
+from ._quotes import quotes
 
 DTYPES = ("f16", "f32")
 
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_SCHEMA = "schema of com.microsoft DecoderMaskedMultiHeadAttention-1"
-_ATTRIBUTES = ("attributes of com.microsoft DecoderMaskedMultiHeadAttention-1",
-               "[mask_filter_value FLOAT, num_heads INT, output_qk INT, past_present_share_buffer INT, scale FLOAT]")
-_ONE = (_SCHEMA, "Multihead attention that supports input sequence length of 1.")
-_KEY = (_SCHEMA, "Key with shape (batch_size, 1, hidden_size) for self attention or past_key with shape (batch_size, num_heads, "
-                 "kv_sequence_length, head_size) for cross attention")
-_REORDERED = (_SCHEMA, "(batch_size, num_heads, max_sequence_length, head_size / x, x) is reordered to become (batch_size, "
-                       "num_heads, head_size / x, max_sequence_length, x) where `x = 16 / sizeof(T)`.")
-_PACKED = (_SCHEMA, "packed QKV with shape (batch_size, 1, 2 * hidden_size + v_hidden_size)")
-_BEAMS = (_SCHEMA, "A buffer of shape [batch_size, beam_width, max_output_length] where an `[i, j, k]` entry specifies which beam "
-                   "the `k`-th token came from for the `j`-th beam for batch `i` in the current iteration")
-REFUSED = {
-    "cross-attention has no tokens that came from another beam": _BEAMS,
-    "DecoderMaskedMultiHeadAttention supports input sequence length of 1": _ONE,
-    "DecoderMaskedMultiHeadAttention has one num_heads and one head_size": [
-        _ATTRIBUTES,
-        (_SCHEMA, "past_value with shape (batch_size, num_heads, kv_sequence_length, head_size) for cross attention"),
-        (_SCHEMA, "past state for value with shape (batch_size, num_heads, past_sequence_length, head_size) for self attention")],
-    "DecoderMaskedMultiHeadAttention has no softcap": _ATTRIBUTES,
-    "DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention": (
-        "errors of onnxruntime.capi.onnxruntime_pybind11_state",
-        "DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention"),
-    "the keys buffer is reordered in parts of {x}": _REORDERED,
-}
-DOCUMENTS = {
-    "attention": [_ONE, (_SCHEMA, "This op supports both Self and Cross Attention")],
-    "bias": (_SCHEMA, ATTENTION_BIAS),
-    "keep": [
-        (_SCHEMA, "Mask values of shape (batch_size, total_sequence_length) or (batch_size, kv_sequence_length)"),
-        (_SCHEMA, FILTER_VALUE)],
-    "kv_lengths": (_SCHEMA, FILTER_VALUE),
-    "causal": (_SCHEMA, FILTER_VALUE),
-    "window": (_SCHEMA, FILTER_VALUE),
-    "scale": (_SCHEMA, CUSTOM_SCALE),
-    "form.keys": _KEY,
-    "form.keys=shared": [
-        (_SCHEMA, "When past_present_share_buffer is set, its shape is (batch_size, num_heads, max_sequence_length, head_size)."),
-        (_SCHEMA, SHARED_BUFFER)],
-    "form.keys=reordered": [
-        (_SCHEMA, "The keys buffer is re-ordered in such a way that its virtual sub-tensor of shape (batch_size, num_heads, "
-                  "max_sequence_length, head_size)"),
-        _REORDERED],
-    "form.keys=past": (
-        _SCHEMA, "past state for key with shape (batch_size, num_heads, past_sequence_length, head_size) for self attention"),
-    "form.scale": (_SCHEMA, CUSTOM_SCALE),
-    "form.keys=packed": _PACKED,
-    "form.beam": (_SCHEMA, "If not provided, the beam width will be assumed to be 1."),
-    "form.beam=two": _BEAMS,
-    "form.qk_output": (_SCHEMA, "Need output the cross attention MatMul(Q, K)"),
-    "form.filter_value": (_SCHEMA, FILTER_VALUE),
-}
+DOCUMENTS = quotes("""
+attributes of com.microsoft DecoderMaskedMultiHeadAttention-1 | ! DecoderMaskedMultiHeadAttention has one num_heads and one head_size ! DecoderMaskedMultiHeadAttention has no softcap | [mask_filter_value FLOAT, num_heads INT, output_qk INT, past_present_share_buffer INT, scale FLOAT]
+errors of onnxruntime.capi.onnxruntime_pybind11_state | ! DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention | DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention
+schema of com.microsoft DecoderMaskedMultiHeadAttention-1
+    attention ! DecoderMaskedMultiHeadAttention supports input sequence length of 1 | Multihead attention that supports input sequence length of 1.
+    attention | This op supports both Self and Cross Attention
+    bias | additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)
+    keep | Mask values of shape (batch_size, total_sequence_length) or (batch_size, kv_sequence_length)
+    keep kv_lengths causal window form.filter_value | The value to be filled in the attention mask. Default value is -10000.0f
+    scale form.scale | Custom scale will be used if specified. Default value is 1/sqrt(head_size)
+    form.keys | Key with shape (batch_size, 1, hidden_size) for self attention or past_key with shape (batch_size, num_heads, kv_sequence_length, head_size) for cross attention
+    form.keys=shared | When past_present_share_buffer is set, its shape is (batch_size, num_heads, max_sequence_length, head_size).
+    form.keys=shared | When past_present_share_buffer is used, it is required to specify past_sequence_length (could be 0).
+    form.keys=reordered | The keys buffer is re-ordered in such a way that its virtual sub-tensor of shape (batch_size, num_heads, max_sequence_length, head_size)
+    form.keys=reordered ! the keys buffer is reordered in parts of {x} | (batch_size, num_heads, max_sequence_length, head_size / x, x) is reordered to become (batch_size, num_heads, head_size / x, max_sequence_length, x) where `x = 16 / sizeof(T)`.
+    form.keys=past | past state for key with shape (batch_size, num_heads, past_sequence_length, head_size) for self attention
+    form.keys=packed | packed QKV with shape (batch_size, 1, 2 * hidden_size + v_hidden_size)
+    form.beam | If not provided, the beam width will be assumed to be 1.
+    form.beam=two ! cross-attention has no tokens that came from another beam | A buffer of shape [batch_size, beam_width, max_output_length] where an `[i, j, k]` entry specifies which beam the `k`-th token came from for the `j`-th beam for batch `i` in the current iteration
+    form.qk_output | Need output the cross attention MatMul(Q, K)
+    ! DecoderMaskedMultiHeadAttention has one num_heads and one head_size | past_value with shape (batch_size, num_heads, kv_sequence_length, head_size) for cross attention
+    ! DecoderMaskedMultiHeadAttention has one num_heads and one head_size | past state for value with shape (batch_size, num_heads, past_sequence_length, head_size) for self attention
+""")
 
 
 class DecoderMaskedMultiHeadAttention(Operator):

@@ -1,8 +1,7 @@
 """Attention as a graph of ONNX's standard operators on ONNX Runtime's CPUExecutionProvider, which may rewrite it.
 
 Documents: the operator schemas of ONNX 1.23, opset 21, and the page "Graph Optimizations in ONNX Runtime",
-https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html. DOCUMENTS has the sentences relied on. They
-are read as follows:
+https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html. They are read as follows:
 - each operator gives its output the type T of its inputs, so every step is one of the tensors' own type;
 - Softmax is Exp of its input, so that no power of 2 takes its place, and its output, which MatMul gets, is divided by the sum;
 - Softmax of a row of -inf is 0/0, for which no document has a word: nothing is claimed;
@@ -14,41 +13,33 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._masks import added_to, keep_of, narrowed
 from ._forms import may_be_empty
+from ._masks import added_to, keep_of, narrowed
 from ._onnx_call import DEFAULT_THREADS, SESSIONS, TYPES, Operator, check, heads_inside, session
 from ._onnx_node import Graph, Step
 from ._onnxruntime_script import LEVELS
+from ._quotes import quotes
 
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_ADDED = ("schema of ai.onnx Add-14", "Performs element-wise binary addition (with Numpy-style broadcasting support).")
-_MULTIPLIED = ("schema of ai.onnx Mul-14", "Performs element-wise binary multiplication (with Numpy-style broadcasting support).")
-_DIVIDED = ("schema of ai.onnx Div-14", "Performs element-wise binary division (with Numpy-style broadcasting support).")
-REFUSED = {
-    "this {name} is no {self.call.dtype}, the type of the operator's input": [
-        ("inputs of ai.onnx Mul-14", "[A T, B T]"), ("inputs of ai.onnx Div-14", "[A T, B T]")],
-    "a negative scale has no root": ("schema of ai.onnx Sqrt-13", "If x is negative, then it will return NaN."),
-    "the reciprocal of this scale is rounded": _DIVIDED,
-}
-_PAGE = "page Graph Optimizations in ONNX Runtime"
-DOCUMENTS = {
-    "attention": [
-        ("schema of ai.onnx MatMul-13", "Matrix product that behaves like [numpy.matmul]"),
-        ("schema of ai.onnx Softmax-13", "Softmax(input, axis) = Exp(input) / ReduceSum(Exp(input), axis=axis, keepdims=1)")],
-    "bias": _ADDED,
-    "keep": _ADDED,
-    "softcap": ("schema of ai.onnx Tanh-13", "Calculates the hyperbolic tangent of the given input tensor element-wise."),
-    "scale": _MULTIPLIED,
-    "form.scale=divide": _DIVIDED,
-    "form.mask=where": ("schema of ai.onnx Where-16", "Return elements, either from X or Y, depending on condition."),
-    "policy": [
-        ("schema of ai.onnx Mul-14", "Constrain input and output types to all numeric tensors."),
-        ("schema of ai.onnx Softmax-13", "Constrain input and output types to float tensors.")],
-    "form.optimisation": (_PAGE, "ONNX Runtime provides various graph optimizations to improve performance."),
-    "form.optimisation=basic": (
-        _PAGE, "These are semantics-preserving graph rewrites which remove redundant nodes and redundant computation."),
-}
+DOCUMENTS = quotes("""
+schema of ai.onnx MatMul-13 | attention | Matrix product that behaves like [numpy.matmul]
+schema of ai.onnx Add-14 | bias keep | Performs element-wise binary addition (with Numpy-style broadcasting support).
+schema of ai.onnx Tanh-13 | softcap | Calculates the hyperbolic tangent of the given input tensor element-wise.
+schema of ai.onnx Mul-14
+    scale | Performs element-wise binary multiplication (with Numpy-style broadcasting support).
+    policy | Constrain input and output types to all numeric tensors.
+schema of ai.onnx Softmax-13
+    attention | Softmax(input, axis) = Exp(input) / ReduceSum(Exp(input), axis=axis, keepdims=1)
+    policy | Constrain input and output types to float tensors.
+schema of ai.onnx Div-14 | form.scale=divide ! the reciprocal of this scale is rounded | Performs element-wise binary division (with Numpy-style broadcasting support).
+schema of ai.onnx Where-16 | form.mask=where | Return elements, either from X or Y, depending on condition.
+page Graph Optimizations in ONNX Runtime
+    form.optimisation | ONNX Runtime provides various graph optimizations to improve performance.
+    form.optimisation=basic | These are semantics-preserving graph rewrites which remove redundant nodes and redundant computation.
+inputs of ai.onnx Mul-14 | ! this {name} is no {self.call.dtype}, the type of the operator's input | [A T, B T]
+inputs of ai.onnx Div-14 | ! this {name} is no {self.call.dtype}, the type of the operator's input | [A T, B T]
+schema of ai.onnx Sqrt-13 | ! a negative scale has no root | If x is negative, then it will return NaN.
+""")
 
 
 class Explicit(Operator):

@@ -1,7 +1,7 @@
 """ONNX Runtime's contrib operator com.microsoft.GroupQueryAttention, version 1, on the CPUExecutionProvider.
 
-Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
-that it does not take. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to
+calls that it does not take. How it is read:
 - seqlens_k and total_sequence_length count past and new: a prompt has as many new keys as queries, query i is token i, and what
   follows the `seqlens_k[b] + 1` tokens of a shorter sample is padding, of whose output nothing is said: it goes where the problem
   has no key for a query, and any other prompt with shorter samples is not asked. Later the new tokens are the last of each
@@ -34,96 +34,57 @@ from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, UNUSED, Operator, attribute, buffer, check, heads_inside, rolled, scale_attribute,
     session,
 )
-from ._onnx_documents import ATTENTION_BIAS, CUSTOM_SCALE
 from ._onnx_node import Node
 from ._onnx_scores import Rest
 from ._onnxruntime_quantised import quantised, steps
+from ._quotes import quotes
 from ._rotary import caches, turned_back
 
 DTYPES = ("f16", "f32")
 LARGEST_INT = 2**63 - 1  # the largest number of an attribute
 
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_SCHEMA = "schema of com.microsoft GroupQueryAttention-1"
-_ERRORS = "errors of onnxruntime.capi.onnxruntime_pybind11_state"
-_PACKED = (_SCHEMA, "packed QKV with shape(batch_size, sequence_length, d) where d is (num_heads * head_size + 2 * kv_num_heads "
-                    "* head_size).")
-_SOFTCAP = (_SCHEMA, "Softcap value for attention weights. Default value is 0.")
-_TOTAL = (_SCHEMA, "Scalar tensor equivalent to the maximum total sequence length (past + new) of the batch. Used for checking "
-                   "inputs and determining prompt vs token generation case.")
-_WINDOW = (_SCHEMA, "left_window_size for causal local attention (like Mistral). Must be -1 when causal is 0.")
-_ROTARY = (_SCHEMA, "Whether to use rotary position embedding. Default value is 0.")
-_TURNS = (_SCHEMA, "2D tensor with shape (max_sequence_length, head_size / 2).")
-_SINKS = (_SCHEMA, "1D tensor with shape (num_heads). Each head has a smooth factor adding to the denominator of softmax.")
-_CACHED = (_SCHEMA, "When quantization is enabled, `past_key` and `past_value` inputs can be of type `float8e4m3fn`, `uint8` or "
-                    "`int8`. The corresponding `k_scale` and `v_scale` tensors must be provided.")
-_CAPACITY = (_SCHEMA, "Requires local_window_size > 0 and a cache capacity of at least local_window_size")
-REFUSED = {
-    "GroupQueryAttention has one head_size, a multiple of 8": [_PACKED, (_ERRORS, "head_size must be a multiple of 8.")],
-    "the document does not say whether the softcap comes before or after attention_bias": _SOFTCAP,
-    "packed QKV has as many keys as queries": _PACKED,
-    "qk_output is not implemented with sliding_window_cache=1": (
-        _ERRORS, "GroupQueryAttention (CPU): qk_output is not implemented with sliding_window_cache=1."),
-    "a sample has at least one token": [
-        (_SCHEMA, "Equivalent to (total_sequence_lengths - 1)."), (_ERRORS, "is out of range [0,")],
-    "new tokens are the last of each sample's total_sequence_length: a diagonal at the bottom right": _TOTAL,
-    "total_sequence_lengths are of past and new tokens: no fewer than there are queries": [
-        _TOTAL, (_ERRORS, "query and key must have the same sequence length when past_key is not provided."),
-        (_ERRORS, "is too small for sequence_length")],
-    "past context is needed": (
-        _ERRORS, "query and key must have the same sequence length when past_key is provided, or key sequence length must be 0 "
-                 "for shared KV (no new KV to append)."),
-    "sequence_length > 1 requires batch_size == 1 when past context is present": (
-        _SCHEMA, "When past context is present, the existing operator restriction still applies: `sequence_length > 1` requires "
-                 "`batch_size == 1`."),
-    "sliding_window_cache requires local_window_size > 0": _CAPACITY,
-    "with sliding_window_cache no total_sequence_length is shorter than the step": (_ERRORS, "is too small for sequence_length"),
-    "no cache is made for a window so much longer than the keys": _CAPACITY,
-    "local_window_size is a left window, of causal attention": _WINDOW,
-    "local_window_size must be -1 when causal is 0": _WINDOW,
-    "sliding_window_cache: head_size must be a multiple of 16 for an 8-bit KV cache": (
-        _ERRORS, ") must be a multiple of 16 for an 8-bit KV cache."),
-    "no first key is a factor in the denominator of each head": _SINKS,
-    "with rotary embeddings head_size is a multiple of 16": (_ERRORS, "head_size shall be a multiple of 16."),
-}
-DOCUMENTS = {
-    "causal": (_SCHEMA, "Whether to apply a causal mask. Must be 0 or 1. Default value is 1. Set to 0 for bidirectional "
-                        "attention."),
-    "align": _TOTAL,
-    "gqa": [(_SCHEMA, "Number of attention heads for q"), (_SCHEMA, "Number of attention heads for k and v")],
-    "bias": (_SCHEMA, ATTENTION_BIAS),
-    "keep": (_SCHEMA, ATTENTION_BIAS),
-    "kv_lengths": (_SCHEMA, "1D Tensor of shape (batch_size). Equivalent to (total_sequence_lengths - 1)."),
-    "window": [_WINDOW, (_SCHEMA, "the whole window stays resident, and eviction reclaims `G` positions at once")],
-    "softcap": _SOFTCAP,
-    "scale": (_SCHEMA, CUSTOM_SCALE),
-    "form.qkv": _PACKED,
-    "form.cache": (
-        _SCHEMA, "When past_key uses same tensor as present_key(k-v cache), it is of length max_sequence_length... otherwise of "
-                 "length past_sequence_length."),
-    "form.cache=window": [
-        (_SCHEMA, "After a step, rows `[0, L)` of `present_key` and `present_value` hold the `L` most recent positions in "
-                  "increasing position order, so row `i` holds absolute position `T - L + i`."),
-        (_SCHEMA, "L(T) = T - G * ceil((T - C) / G)"),
-        (_SCHEMA, "The last dimension is indexed by absolute key position and stays total_sequence_length when "
-                  "sliding_window_cache is 1")],
-    "form.qk_output": (
-        _SCHEMA, "Output values of QK matrix multiplication before (1) or after (2) softmax normalization. Default value is 0 "
-                 "(don't output)."),
-    "form.qk_output=read_2": (_SCHEMA, "Values of QK matrix multiplication, either before or after softmax normalization"),
-    "form.scale": (_SCHEMA, CUSTOM_SCALE),
-    "form.rotary": [_ROTARY, _TURNS],
-    "form.rotary=interleaved": (_SCHEMA, "Rotate using interleaved pattern. Default value is 0 (False)."),
-    "form.rotary=positions": (
-        _SCHEMA, "2D tensor with shape (batch_size, sequence_length). When processing the first prompt the kernel uses only the "
-                 "first element"),
-    "form.sink": _SINKS,
-    "form.sink=smooth": (_SCHEMA, "Use a smooth factor in softmax."),
-    "form.kept_as=int8_tensor": [_CACHED, (_SCHEMA, "A single scale for the entire tensor. Scale example shape: `[1]`.")],
-    "form.kept_as=int8_channel": [
-        _CACHED, (_SCHEMA, "A scale for each channel. Scale example shape: `[1, num_heads_k, 1, head_size]`.")],
-}
+DOCUMENTS = quotes("""
+errors of onnxruntime.capi.onnxruntime_pybind11_state
+    ! GroupQueryAttention has one head_size, a multiple of 8 | head_size must be a multiple of 8.
+    ! qk_output is not implemented with sliding_window_cache=1 | GroupQueryAttention (CPU): qk_output is not implemented with sliding_window_cache=1.
+    ! a sample has at least one token | is out of range [0,
+    ! total_sequence_lengths are of past and new tokens: no fewer than there are queries | query and key must have the same sequence length when past_key is not provided.
+    ! total_sequence_lengths are of past and new tokens: no fewer than there are queries ! with sliding_window_cache no total_sequence_length is shorter than the step | is too small for sequence_length
+    ! past context is needed | query and key must have the same sequence length when past_key is provided, or key sequence length must be 0 for shared KV (no new KV to append).
+    ! sliding_window_cache: head_size must be a multiple of 16 for an 8-bit KV cache | ) must be a multiple of 16 for an 8-bit KV cache.
+    ! with rotary embeddings head_size is a multiple of 16 | head_size shall be a multiple of 16.
+schema of com.microsoft GroupQueryAttention-1
+    causal | Whether to apply a causal mask. Must be 0 or 1. Default value is 1. Set to 0 for bidirectional attention.
+    align ! new tokens are the last of each sample's total_sequence_length: a diagonal at the bottom right ! total_sequence_lengths are of past and new tokens: no fewer than there are queries | Scalar tensor equivalent to the maximum total sequence length (past + new) of the batch. Used for checking inputs and determining prompt vs token generation case.
+    gqa | Number of attention heads for q
+    gqa | Number of attention heads for k and v
+    bias keep | additional add to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)
+    kv_lengths | 1D Tensor of shape (batch_size). Equivalent to (total_sequence_lengths - 1).
+    window ! local_window_size is a left window, of causal attention ! local_window_size must be -1 when causal is 0 | left_window_size for causal local attention (like Mistral). Must be -1 when causal is 0.
+    window | the whole window stays resident, and eviction reclaims `G` positions at once
+    softcap ! the document does not say whether the softcap comes before or after attention_bias | Softcap value for attention weights. Default value is 0.
+    scale form.scale | Custom scale will be used if specified. Default value is 1/sqrt(head_size)
+    form.qkv ! GroupQueryAttention has one head_size, a multiple of 8 ! packed QKV has as many keys as queries | packed QKV with shape(batch_size, sequence_length, d) where d is (num_heads * head_size + 2 * kv_num_heads * head_size).
+    form.cache | When past_key uses same tensor as present_key(k-v cache), it is of length max_sequence_length... otherwise of length past_sequence_length.
+    form.cache=window | After a step, rows `[0, L)` of `present_key` and `present_value` hold the `L` most recent positions in increasing position order, so row `i` holds absolute position `T - L + i`.
+    form.cache=window | L(T) = T - G * ceil((T - C) / G)
+    form.cache=window | The last dimension is indexed by absolute key position and stays total_sequence_length when sliding_window_cache is 1
+    form.qk_output | Output values of QK matrix multiplication before (1) or after (2) softmax normalization. Default value is 0 (don't output).
+    form.qk_output=read_2 | Values of QK matrix multiplication, either before or after softmax normalization
+    form.rotary | Whether to use rotary position embedding. Default value is 0.
+    form.rotary | 2D tensor with shape (max_sequence_length, head_size / 2).
+    form.rotary=interleaved | Rotate using interleaved pattern. Default value is 0 (False).
+    form.rotary=positions | 2D tensor with shape (batch_size, sequence_length). When processing the first prompt the kernel uses only the first element
+    form.sink ! no first key is a factor in the denominator of each head | 1D tensor with shape (num_heads). Each head has a smooth factor adding to the denominator of softmax.
+    form.sink=smooth | Use a smooth factor in softmax.
+    form.kept_as=int8_tensor form.kept_as=int8_channel | When quantization is enabled, `past_key` and `past_value` inputs can be of type `float8e4m3fn`, `uint8` or `int8`. The corresponding `k_scale` and `v_scale` tensors must be provided.
+    form.kept_as=int8_tensor | A single scale for the entire tensor. Scale example shape: `[1]`.
+    form.kept_as=int8_channel | A scale for each channel. Scale example shape: `[1, num_heads_k, 1, head_size]`.
+    ! a sample has at least one token | Equivalent to (total_sequence_lengths - 1).
+    ! sequence_length > 1 requires batch_size == 1 when past context is present | When past context is present, the existing operator restriction still applies: `sequence_length > 1` requires `batch_size == 1`.
+    ! sliding_window_cache requires local_window_size > 0 ! no cache is made for a window so much longer than the keys | Requires local_window_size > 0 and a cache capacity of at least local_window_size
+""")
 
 
 # A window is one of causal attention, and the diagonal that of a prompt or of a past, which is of one sample or before one query;
@@ -316,7 +277,7 @@ class Tokens:
         return other(asked), other(added), other(asked).astype(np.int64)
 
     def resident(self, array, window):
-        """A cache of capacity C, two rows more than the window W, as T tokens leave it: DOCUMENTS has the number of rows, with
+        """A cache of capacity C, two rows more than the window W, as T tokens leave it: the quotes have the number of rows, with
         G = C - W + 1."""
         if window < 1:
             raise Unsupported("sliding_window_cache requires local_window_size > 0")

@@ -1,7 +1,6 @@
 """ONNX Runtime's contrib operator com.microsoft.MultiHeadAttention, version 1, on the CPUExecutionProvider.
 
-Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. DOCUMENTS has the sentences relied on.
-They are read as follows:
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. How it is read:
 - unidirectional: without a past, query i is token i; after a past of P tokens it is token P + i;
 - mask_filter_value: a masked score is finite, where a problem of attest means -inf: a documented difference (docs/findings.md);
 - past_key and past_value have one head_size, so no past unless Dv = D;
@@ -25,55 +24,33 @@ from ._onnx_call import (
     BEHIND, DEFAULT_THREADS, MOVED, SESSIONS, UNMOVED, Operator, buffer, check, crossed, heads_inside, past_length, scale_attribute,
     session, split, token_mask,
 )
-from ._onnx_documents import CUSTOM_SCALE, FILTER_VALUE, PROJECTION_BIAS, UNIDIRECTIONAL
 from ._onnx_node import Node
 from ._onnx_scores import normalised_scores
+from ._quotes import quotes
 
 DTYPES = ("f16", "f32")
 
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_SCHEMA = "schema of com.microsoft MultiHeadAttention-1"
-_ATTRIBUTES = ("attributes of com.microsoft MultiHeadAttention-1",
-               "[mask_filter_value FLOAT, num_heads INT, scale FLOAT, unidirectional INT]")
-_PAST = (_SCHEMA, "past state for value with shape (batch_size, num_heads, past_sequence_length, head_size)")
-_KEY = (_SCHEMA, "Key with shape (batch_size, kv_sequence_length, hidden_size), or packed KV with shape (batch_size, "
-                 "kv_sequence_length, num_heads, 2, head_size), or past_key with shape (batch_size, num_heads, "
-                 "kv_sequence_length, head_size)")
-_BUFFER = (_SCHEMA, "or (batch_size, num_heads, max_sequence_length, head_size) when buffer sharing is used")
-_BEAMS = (_SCHEMA, "A buffer of shape [batch_size, beam_width, max_sequence_length] where an [i, j, k] entry specifies")
-REFUSED = {
-    "beams are of a buffer": _BEAMS,
-    "this mask is no length of keys": (_SCHEMA, "Key padding mask with shape (batch_size), (3 * batch_size + 2)"),
-    "MultiHeadAttention has one num_heads for query, key and value": _ATTRIBUTES,
-    "MultiHeadAttention has no softcap": _ATTRIBUTES,
-    "past_value, like a value of four dimensions, has the key's head_size": _PAST,
-    "a key and value of four dimensions take no past": _KEY,
-}
-DOCUMENTS = {
-    "causal": (_SCHEMA, UNIDIRECTIONAL),
-    "bias": (_SCHEMA, "bias added to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)"),
-    "keep": [
-        (_SCHEMA, "When its shape is (batch_size, kv_sequence_length), value 0 means padding or 1 otherwise."),
-        (_SCHEMA, FILTER_VALUE)],
-    "kv_lengths": [
-        (_SCHEMA, "When key has right-side padding, its shape could be (batch_size): it is actual length of each key sequence "
-                  "excluding paddings."),
-        (_SCHEMA, FILTER_VALUE)],
-    "scale": (_SCHEMA, CUSTOM_SCALE),
-    "form.layout": _KEY,
-    "form.padding": (
-        _SCHEMA, "Key padding mask with shape (batch_size), (3 * batch_size + 2), (batch_size, kv_sequence_length), (batch_size, "
-                 "total_sequence_length), or (batch_size, sequence_length, total_sequence_length)"),
-    "form.past": _PAST,
-    "form.past=shared": [_BUFFER, (_SCHEMA, "The past_sequence_length buffer sharing is used with")],
-    "form.present": (_SCHEMA, "present state for key with shape (batch_size, num_heads, total_sequence_length, head_size)"),
-    "form.beam": _BEAMS,
-    "form.qk_output": (_SCHEMA, "normalized Q * K, of shape (batch_size, num_heads, sequence_length, total_sequence_length)."),
-    "form.scale": (_SCHEMA, CUSTOM_SCALE),
-    "form.projection_bias": (_SCHEMA, PROJECTION_BIAS),
-    "form.filter_value": (_SCHEMA, FILTER_VALUE),
-}
+DOCUMENTS = quotes("""
+attributes of com.microsoft MultiHeadAttention-1 | ! MultiHeadAttention has one num_heads for query, key and value ! MultiHeadAttention has no softcap | [mask_filter_value FLOAT, num_heads INT, scale FLOAT, unidirectional INT]
+schema of com.microsoft MultiHeadAttention-1
+    causal | Whether every token can only attend to previous tokens. Default value is 0.
+    bias | bias added to QxK' with shape (batch_size or 1, num_heads or 1, sequence_length, total_sequence_length)
+    keep | When its shape is (batch_size, kv_sequence_length), value 0 means padding or 1 otherwise.
+    kv_lengths | When key has right-side padding, its shape could be (batch_size): it is actual length of each key sequence excluding paddings.
+    keep kv_lengths form.filter_value | The value to be filled in the attention mask. Default value is -10000.0f
+    scale form.scale | Custom scale will be used if specified. Default value is 1/sqrt(head_size)
+    form.layout ! a key and value of four dimensions take no past | Key with shape (batch_size, kv_sequence_length, hidden_size), or packed KV with shape (batch_size, kv_sequence_length, num_heads, 2, head_size), or past_key with shape (batch_size, num_heads, kv_sequence_length, head_size)
+    form.padding | Key padding mask with shape (batch_size), (3 * batch_size + 2), (batch_size, kv_sequence_length), (batch_size, total_sequence_length), or (batch_size, sequence_length, total_sequence_length)
+    form.past ! past_value, like a value of four dimensions, has the key's head_size | past state for value with shape (batch_size, num_heads, past_sequence_length, head_size)
+    form.past=shared | or (batch_size, num_heads, max_sequence_length, head_size) when buffer sharing is used
+    form.past=shared | The past_sequence_length buffer sharing is used with
+    form.present | present state for key with shape (batch_size, num_heads, total_sequence_length, head_size)
+    form.beam ! beams are of a buffer | A buffer of shape [batch_size, beam_width, max_sequence_length] where an [i, j, k] entry specifies
+    form.qk_output | normalized Q * K, of shape (batch_size, num_heads, sequence_length, total_sequence_length).
+    form.projection_bias | Bias tensor with shape (hidden_size + hidden_size + v_hidden_size)
+    ! this mask is no length of keys | Key padding mask with shape (batch_size), (3 * batch_size + 2)
+""")
 
 
 class MultiHeadAttention(Operator):

@@ -1,7 +1,6 @@
 """ONNX Runtime's contrib operator com.microsoft.QAttention, version 1, on the CPUExecutionProvider.
 
-Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. DOCUMENTS and REFUSED have the sentences
-relied on. They are read as follows:
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints. How it is read:
 - it is com.microsoft.Attention of a quantised input and quantised weights: one projection for q, k and v, which here is exact (a
   number that eight bits hold, times its scale), then attention in float32;
 - mask_index: of its shapes "(batch_size)" alone is told, the lengths of keys; other masks are not asked;
@@ -19,55 +18,33 @@ from attest import Unsupported
 from ._forms import drawn
 from ._masks import windowed
 from ._onnx_call import DEFAULT_THREADS, SESSIONS, Operator, buffer, check, heads_inside, scale_attribute, session, split
-from ._onnx_documents import CUSTOM_SCALE, FILTER_VALUE, UNIDIRECTIONAL
 from ._onnx_node import Node
 from ._onnxruntime_contrib_attention import unidirectional
 from ._onnxruntime_quantised import quantised, step_of
+from ._quotes import quotes
 
 DTYPES = ("f32",)
 _WIDEST = 1024  # width of the projections, which have as many rows as there are tokens
 
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_SCHEMA = "schema of com.microsoft QAttention-1"
-_ATTRIBUTES = ("attributes of com.microsoft QAttention-1",
-               "[do_rotary INT, mask_filter_value FLOAT, num_heads INT, past_present_share_buffer INT, scale FLOAT, unidirectional "
-               "INT]")
-_INPUTS = ("inputs of com.microsoft QAttention-1",
-           "[input T1, weight T2, bias T3, input_scale T3, weight_scale T3, mask_index T4, input_zero_point T1, weight_zero_point "
-           "T2, past T3]")
-_WEIGHT = (_SCHEMA, "2D input tensor with shape (input_hidden_size, 3 * hidden_size), hidden_size = num_heads * head_size")
-_PAST = (_SCHEMA, "past state for key and value with shape (2, batch_size, num_heads, past_sequence_length, head_size).")
-_MASK = (_SCHEMA, "Attention mask index with shape (batch_size)")
-_COLUMNS = (_SCHEMA, "scale of weight scale. It's a scalar or a 1D tensor, which means a per-tensor/per-column quantization.")
-REFUSED = {
-    "QAttention has one num_heads and one head_size": [_ATTRIBUTES, _WEIGHT],
-    "QAttention has no softcap": _ATTRIBUTES,
-    "QAttention has no bias of the scores": _INPUTS,
-    "this mask is no length of keys": _MASK,
-    "there is one input, for queries and for as many new keys": (_SCHEMA, "3D input tensor with shape (batch_size, "
-                                                                          "sequence_length, input_hidden_size)"),
-    "projections wider than {_WIDEST} are not made": _WEIGHT,
-}
-DOCUMENTS = {
-    "attention": (_SCHEMA, "Quantization of Multi-Head Self Attention."),
-    "causal": (_SCHEMA, UNIDIRECTIONAL),
-    "align": (_SCHEMA, "present state for key and value with shape (2, batch_size, num_heads, past_sequence_length + "
-                       "sequence_length, head_size)"),
-    "kv_lengths": [_MASK, (_SCHEMA, FILTER_VALUE)],
-    "scale": (_SCHEMA, CUSTOM_SCALE),
-    "form.steps": _COLUMNS,
-    "form.weight": _WEIGHT,
-    "form.zero_points": [
-        (_SCHEMA, "zero point of quantized input tensor.It's a scalar, which means a per-tensor/layer quantization."),
-        (_SCHEMA, "zero point of quantized weight tensor. It's a scalar or a 1D tensor")],
-    "form.past": _PAST,
-    "form.past=shared": (
-        _SCHEMA, "Corresponding past and present are same tensor, its shape is (2, batch_size, num_heads, max_sequence_length, "
-                 "head_size)"),
-    "form.scale": (_SCHEMA, CUSTOM_SCALE),
-    "form.filter_value": (_SCHEMA, FILTER_VALUE),
-}
+DOCUMENTS = quotes("""
+attributes of com.microsoft QAttention-1 | ! QAttention has one num_heads and one head_size ! QAttention has no softcap | [do_rotary INT, mask_filter_value FLOAT, num_heads INT, past_present_share_buffer INT, scale FLOAT, unidirectional INT]
+inputs of com.microsoft QAttention-1 | ! QAttention has no bias of the scores | [input T1, weight T2, bias T3, input_scale T3, weight_scale T3, mask_index T4, input_zero_point T1, weight_zero_point T2, past T3]
+schema of com.microsoft QAttention-1
+    attention | Quantization of Multi-Head Self Attention.
+    causal | Whether every token can only attend to previous tokens. Default value is 0.
+    align | present state for key and value with shape (2, batch_size, num_heads, past_sequence_length + sequence_length, head_size)
+    kv_lengths ! this mask is no length of keys | Attention mask index with shape (batch_size)
+    kv_lengths form.filter_value | The value to be filled in the attention mask. Default value is -10000.0f
+    scale form.scale | Custom scale will be used if specified. Default value is 1/sqrt(head_size)
+    form.steps | scale of weight scale. It's a scalar or a 1D tensor, which means a per-tensor/per-column quantization.
+    form.weight ! QAttention has one num_heads and one head_size ! projections wider than {_WIDEST} are not made | 2D input tensor with shape (input_hidden_size, 3 * hidden_size), hidden_size = num_heads * head_size
+    form.zero_points | zero point of quantized input tensor.It's a scalar, which means a per-tensor/layer quantization.
+    form.zero_points | zero point of quantized weight tensor. It's a scalar or a 1D tensor
+    form.past | past state for key and value with shape (2, batch_size, num_heads, past_sequence_length, head_size).
+    form.past=shared | Corresponding past and present are same tensor, its shape is (2, batch_size, num_heads, max_sequence_length, head_size)
+    ! there is one input, for queries and for as many new keys | 3D input tensor with shape (batch_size, sequence_length, input_hidden_size)
+""")
 
 
 # One input for queries and new keys; of several tokens numbers that eight bits hold.

@@ -4,14 +4,12 @@ import numpy as np
 
 from attest import Unsupported
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-REFUSED = {
-    "these numbers are no multiples, of {most} at most, of one step": [
-        ("schema of com.microsoft GroupQueryAttention-1", "It also supports optional float8, int8 or int4 quantization for the KV "
-                                                          "cache"),
-        ("schema of com.microsoft QAttention-1", "scale of weight scale. It's a scalar or a 1D tensor, which means a "
-                                                 "per-tensor/per-column quantization.")],
-}
+from ._quotes import refusals
+
+REFUSED = refusals("""
+schema of com.microsoft GroupQueryAttention-1 | ! these numbers are no multiples, of {most} at most, of one step | It also supports optional float8, int8 or int4 quantization for the KV cache
+schema of com.microsoft QAttention-1 | ! these numbers are no multiples, of {most} at most, of one step | scale of weight scale. It's a scalar or a 1D tensor, which means a per-tensor/per-column quantization.
+""")
 
 
 def steps(array, kind, most):

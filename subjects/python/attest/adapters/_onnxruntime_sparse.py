@@ -1,7 +1,7 @@
 """ONNX Runtime's contrib operator com.microsoft.SparseAttention, version 1, on the CPUExecutionProvider.
 
-Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to calls
-that it does not take. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
+Document: the operator's schema in onnxruntime 1.31, which docs/ContribOperators.md prints, and what the operator answers to
+calls that it does not take. How it is read:
 - block_mask: key j takes part in row i where j is no later than i and the block of both is 1; a mask that is the same for all
   samples and leaves each block as a whole goes in so. Rows are counted as keys are: by tokens of a sample;
 - total_sequence_length and key_total_sequence_lengths: as in GroupQueryAttention, but that each sample's own number is given; what
@@ -24,6 +24,7 @@ from ._masks import BOTTOM_RIGHT, diagonal_as_keep, narrowed, windowed
 from ._onnx_call import DEFAULT_THREADS, SESSIONS, UNUSED, Operator, check, heads_inside, scale_attribute, session
 from ._onnx_node import Node
 from ._onnxruntime_gqa import Tokens
+from ._quotes import quotes
 from ._rotary import caches, turned_back
 
 DTYPES = ("f16", "f32")
@@ -31,52 +32,28 @@ _LARGEST = 2**20  # numbers in the keys of a call whose queries each have a samp
 _MOST_BLOCKS = 2**28  # blocks of a mask, which lists each that is open: a gigabyte
 
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_SCHEMA = "schema of com.microsoft SparseAttention-1"
-_ERRORS = "errors of onnxruntime.capi.onnxruntime_pybind11_state"
-_INPUTS = ("inputs of com.microsoft SparseAttention-1",
-           "[query T, key T, value T, past_key T, past_value T, block_row_indices M, block_col_indices M, total_sequence_length M, "
-           "key_total_sequence_lengths M, cos_cache T, sin_cache T]")
-_ATTRIBUTES = ("attributes of com.microsoft SparseAttention-1",
-               "[do_rotary INT, kv_num_heads INT, num_heads INT, rotary_interleaved INT, scale FLOAT, sparse_block_size INT]")
-_PACKED = (_SCHEMA, "packed QKV with shape is(batch_size, sequence_length, d) where d is (num_heads + 2 * kv_num_heads) * "
-                    "head_size.")
-_CAUSAL = (_SCHEMA, "Only supports unidirectional attention with cache of past key and value in linear buffers.")
-_LAYOUTS = (_SCHEMA, "When number of sparse layout is 1, all heads have same sparse layout. Otherwise, different layouts are used "
-                     "cyclically.")
-_TOTAL = (_SCHEMA, "Scalar tensor of maximum total sequence length (past_sequence_length + sequence_length) among keys.")
-_SCALE = (_SCHEMA, "Scaling factor applied prior to softmax. The default value is 1/sqrt(head_size)")
-REFUSED = {
-    "SparseAttention has one head_size, a multiple of 8": [_PACKED, (_ERRORS, "head_size must be a multiple of 8. Got head_size")],
-    "SparseAttention has no softcap": _ATTRIBUTES,
-    "SparseAttention has no bias": _INPUTS,
-    "SparseAttention is unidirectional": _CAUSAL,
-    "the samples of a continued prompt have one past_sequence_length": _TOTAL,
-    "a block mask is the same for all samples": (
-        _SCHEMA, "The row indices of CSR format of block mask with shape (num_layout, max_blocks + 1)."),
-    "a block mask of so many keys lists more blocks than memory is worth": (
-        _SCHEMA, "Number of tokens per sparse block. Choices: 16, 32, 64, 128"),
-    "this mask leaves no block as a whole": (_SCHEMA, "block_mask can be used to configure sparse layout for different head."),
-    "with rotary embeddings head_size is a multiple of 16": (_ERRORS, "head_size shall be a multiple of 16."),
-}
-DOCUMENTS = {
-    "causal": _CAUSAL,
-    "align": _TOTAL,
-    "gqa": [(_SCHEMA, "Number of attention heads for query"), (_SCHEMA, "Number of attention heads for key and value")],
-    "keep": [(_SCHEMA, "block_mask can be used to configure sparse layout for different head."), _LAYOUTS],
-    "window": (_SCHEMA, "block_mask can be used to configure sparse layout for different head."),
-    "kv_lengths": (_SCHEMA, "1D tensor with shape (batch_size) where each value is total sequence length of key excluding "
-                            "paddings."),
-    "scale": _SCALE,
-    "form.qkv": _PACKED,
-    "form.block": (_SCHEMA, "Number of tokens per sparse block. Choices: 16, 32, 64, 128"),
-    "form.layouts": _LAYOUTS,
-    "form.scale": _SCALE,
-    "form.rotary": [
-        (_SCHEMA, "Whether to use rotary position embedding. Default value is 0."),
-        (_SCHEMA, "Cos cache of rotary with shape (max_rotary_sequence_length, head_size / 2).")],
-    "form.rotary=interleaved": (_SCHEMA, "Rotary use interleaved pattern or not. Default value is 0."),
-}
+DOCUMENTS = quotes("""
+errors of onnxruntime.capi.onnxruntime_pybind11_state
+    ! SparseAttention has one head_size, a multiple of 8 | head_size must be a multiple of 8. Got head_size
+    ! with rotary embeddings head_size is a multiple of 16 | head_size shall be a multiple of 16.
+attributes of com.microsoft SparseAttention-1 | ! SparseAttention has no softcap | [do_rotary INT, kv_num_heads INT, num_heads INT, rotary_interleaved INT, scale FLOAT, sparse_block_size INT]
+inputs of com.microsoft SparseAttention-1 | ! SparseAttention has no bias | [query T, key T, value T, past_key T, past_value T, block_row_indices M, block_col_indices M, total_sequence_length M, key_total_sequence_lengths M, cos_cache T, sin_cache T]
+schema of com.microsoft SparseAttention-1
+    causal ! SparseAttention is unidirectional | Only supports unidirectional attention with cache of past key and value in linear buffers.
+    align ! the samples of a continued prompt have one past_sequence_length | Scalar tensor of maximum total sequence length (past_sequence_length + sequence_length) among keys.
+    gqa | Number of attention heads for query
+    gqa | Number of attention heads for key and value
+    keep window ! this mask leaves no block as a whole | block_mask can be used to configure sparse layout for different head.
+    keep form.layouts | When number of sparse layout is 1, all heads have same sparse layout. Otherwise, different layouts are used cyclically.
+    kv_lengths | 1D tensor with shape (batch_size) where each value is total sequence length of key excluding paddings.
+    scale form.scale | Scaling factor applied prior to softmax. The default value is 1/sqrt(head_size)
+    form.qkv ! SparseAttention has one head_size, a multiple of 8 | packed QKV with shape is(batch_size, sequence_length, d) where d is (num_heads + 2 * kv_num_heads) * head_size.
+    form.block ! a block mask of so many keys lists more blocks than memory is worth | Number of tokens per sparse block. Choices: 16, 32, 64, 128
+    form.rotary | Whether to use rotary position embedding. Default value is 0.
+    form.rotary | Cos cache of rotary with shape (max_rotary_sequence_length, head_size / 2).
+    form.rotary=interleaved | Rotary use interleaved pattern or not. Default value is 0.
+    ! a block mask is the same for all samples | The row indices of CSR format of block mask with shape (num_layout, max_blocks + 1).
+""")
 
 
 # No query sees a later key, and a mask is one of whole blocks that all samples share.

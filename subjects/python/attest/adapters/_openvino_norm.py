@@ -27,16 +27,15 @@ from attest import Refused, Unsupported
 from . import _openvino_script as script
 from ._kept import Kept
 from ._openvino_sdpa import TYPES, effective, given, reason
+from ._quotes import refusals
 
 _core = ov.Core()
 _models = Kept(64)
 UNITS = {"bf16": 2.0**-8, "f16": 2.0**-11}  # half an ulp of 1
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-REFUSED = {
-    "this epsilon is no {call.dtype}, the type of the constant that is added": (
-        "page Add-1", "A tensor of type T and arbitrary shape."),
-}
+REFUSED = refusals("""
+page Add-1 | ! this epsilon is no {call.dtype}, the type of the constant that is added | A tensor of type T and arbitrary shape.
+""")
 
 
 def mvn(x, gamma, beta, epsilon, last, kind):

@@ -1,9 +1,9 @@
 """OpenVINO's ScaledDotProductAttention-13 on the CPU device.
 
-Documents: https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sequence/scaled-dot-product-attention.html
-and https://docs.openvino.ai/2025/openvino-workflow/running-inference/optimize-inference/precision-control.html, the
-pages of the release before the one that is pinned, which cites them. DOCUMENTS and REFUSED have the sentences relied on. How they
-are read:
+Documents:
+https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sequence/scaled-dot-product-attention.html
+and https://docs.openvino.ai/2025/openvino-workflow/running-inference/optimize-inference/precision-control.html, the pages of
+the release before the one that is pinned, which cites them. They are read as follows:
 - the pseudo-code: scale * q k^T, then the mask added, then Softmax; scale is 1/sqrt(query.shape[-1]) by default; in it False
   becomes -inf and a float mask is added; the product with v comes behind Softmax, whose weights are divided by their sum;
 - causal: the diagonal starts at the top left; a causal mask that is anything else goes in as a mask;
@@ -23,10 +23,10 @@ from openvino import opset13
 from attest import Refused, Unsupported
 
 from . import _openvino_script as script
-from ._documents import citing
 from ._forms import Formed, drawn, may_be_empty
 from ._kept import Kept
 from ._masks import added, causal_alone, keep_of, narrowed, starts_top_left
+from ._quotes import citing, quotes
 
 TYPES = {"f32": ov.Type.f32, "bf16": ov.Type.bf16, "f16": ov.Type.f16}
 ROUNDOFF = {"f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11}
@@ -34,58 +34,25 @@ _models = Kept(64)  # requests and their constants
 _core = ov.Core()
 
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_PAGE, _PRECISION = "page ScaledDotProductAttention-13", "page precision-control"
-_MASK = (_PAGE, "at least 3 dimensional tensor of type T or boolean and shape [N, ..., L or 1, S]")
-_BATCHES = (_PAGE, "Each batch dimension should be either constant across the input tensors (query, key, and value), indicating "
-                   "that they have the same batch size, or they should be broadcastable to the same value.")
-_DOCSTRING = "docstring of openvino.opset13.scaled_dot_product_attention"
-_RANKS = [(_DOCSTRING, "Query tensor of shape [N, ..., L, E] and floating-point datatype."),
-          (_DOCSTRING, "Key tensor of shape [N, ..., S, E] and floating-point datatype.")]
-_SCALE = (_PAGE, "a scalar tensor of type T, an alternative scale factor instead of 1/sqrt(query.shape[-1]) used by default in "
-                 "the pseudo-code above.")
-REFUSED = {
-    "ScaledDotProductAttention has no softcap": (
-        "signature of openvino.opset13.scaled_dot_product_attention",
-        "(query, key, value, attention_mask, scale, causal, name)"),
-    "ScaledDotProductAttention has no groups of heads, only one head of keys for all": _BATCHES,
-    "ScaledDotProductAttention takes a mask of the query's type": _MASK,
-    "this scale is no {call.dtype}, the type of the operator's input": _SCALE,
-    "this mask varies along the batch": _MASK,
-    "one head of keys for all of several samples takes an axis for heads": _RANKS,
-}
-_CAUSAL = [
-    (_PAGE, "numpy.triu(Broadcast(ConvertLike(-inf, query), [L, S]), k=1)"),
-    (_PAGE, "attention_mask is ignored if causal is set to True.")]
-_ACCURACY = (
-    _PRECISION, "In ACCURACY mode, the device cannot convert floating point tensors to a smaller floating point type")
-DOCUMENTS = {
-    "attention": (
-        _PAGE, "ScaledDotProductAttention provides functionality according to the following pseudo-code using other operations "
-               "from OpenVINO opset and numpy:"),
-    "dtypes": (_PAGE, "any supported floating-point type"),
-    "bias": _MASK,
-    "keep": _MASK,
-    "kv_lengths": _MASK,
-    "window": _MASK,
-    "causal": _CAUSAL,
-    "gqa": _BATCHES,
-    "scale": _SCALE,
-    "mask_added": _CAUSAL[0],
-    "policy": _ACCURACY,
-    "form.mask": _MASK,
-    "form.mask_type": _MASK,
-    "form.causal=flag": _CAUSAL,
-    "form.causal=beside_mask": (_DOCSTRING, "In this case attention_mask input is ignored."),
-    "form.rank": _RANKS,
-    "form.kv=narrow": _BATCHES,
-    "form.scale": _SCALE,
-    "form.precision=accuracy": _ACCURACY,
-    "form.precision": [
-        (_PRECISION, "allows you to specify the exact precision the user wants"),
-        (_PRECISION, "the value provided is not guaranteed to be used by Runtime (mainly in cases where the current device does "
-                     "not have the required hardware capabilities)")],
-}
+DOCUMENTS = quotes("""
+signature of openvino.opset13.scaled_dot_product_attention | ! ScaledDotProductAttention has no softcap | (query, key, value, attention_mask, scale, causal, name)
+page ScaledDotProductAttention-13
+    attention | ScaledDotProductAttention provides functionality according to the following pseudo-code using other operations from OpenVINO opset and numpy:
+    dtypes | any supported floating-point type
+    bias keep kv_lengths window form.mask form.mask_type ! ScaledDotProductAttention takes a mask of the query's type ! this mask varies along the batch | at least 3 dimensional tensor of type T or boolean and shape [N, ..., L or 1, S]
+    causal mask_added form.causal=flag | numpy.triu(Broadcast(ConvertLike(-inf, query), [L, S]), k=1)
+    causal form.causal=flag | attention_mask is ignored if causal is set to True.
+    gqa form.kv=narrow ! ScaledDotProductAttention has no groups of heads, only one head of keys for all | Each batch dimension should be either constant across the input tensors (query, key, and value), indicating that they have the same batch size, or they should be broadcastable to the same value.
+    scale form.scale ! this scale is no {call.dtype}, the type of the operator's input | a scalar tensor of type T, an alternative scale factor instead of 1/sqrt(query.shape[-1]) used by default in the pseudo-code above.
+page precision-control
+    policy form.precision=accuracy | In ACCURACY mode, the device cannot convert floating point tensors to a smaller floating point type
+    form.precision | allows you to specify the exact precision the user wants
+    form.precision | the value provided is not guaranteed to be used by Runtime (mainly in cases where the current device does not have the required hardware capabilities)
+docstring of openvino.opset13.scaled_dot_product_attention
+    form.causal=beside_mask | In this case attention_mask input is ignored.
+    form.rank ! one head of keys for all of several samples takes an axis for heads | Query tensor of shape [N, ..., L, E] and floating-point datatype.
+    form.rank ! one head of keys for all of several samples takes an axis for heads | Key tensor of shape [N, ..., S, E] and floating-point datatype.
+""")
 
 
 @lru_cache(maxsize=None)

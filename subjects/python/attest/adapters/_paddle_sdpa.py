@@ -2,7 +2,7 @@
 
 Documents: the docstrings of both in paddlepaddle 3.3.1, the text of
 https://www.paddlepaddle.org.cn/documentation/docs/en/api/paddle/nn/functional/scaled_dot_product_attention_en.html and its
-neighbour. DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
+neighbour. They are read as follows:
 - types: on the CPU the reverse of what they say holds: there are no kernels for float16 and bfloat16, and "math" takes float32
   and float64. So flash_attention, which "is only support inputs with dtype float16 and bfloat16", is not for the CPU;
 - masks: the shape that is named means the queries first;
@@ -20,6 +20,7 @@ from attest import Unsupported
 from ._arguments import given, laid
 from ._array_sdpa import ArraySdpa, Asked
 from ._masks import causal_alone, one_mask, shaped, starts_top_left
+from ._quotes import quotes
 
 _FUNCTIONS = {"functional": functional.scaled_dot_product_attention, "compat": compat.scaled_dot_product_attention}
 
@@ -27,53 +28,29 @@ _LAYOUTS = {("functional", "4d"): "blhd", ("functional", "3d"): "lhd", ("compat"
 
 paddle.set_device("cpu")
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_DOCSTRING = "docstring of paddle.nn.functional.scaled_dot_product_attention"
-_COMPAT = "docstring of paddle.compat.nn.functional.scaled_dot_product_attention"
-_RANK = (_DOCSTRING, "3-D tensor with shape: [seq_len_key, num_heads, head_dim].")
-_RANK_OF_COMPAT = (_COMPAT, "3-D tensor with shape: [num_heads, seq_len, head_dim].")
-REFUSED = {
-    "scaled_dot_product_attention has no softcap": [
-        ("signature of paddle.nn.functional.scaled_dot_product_attention",
-         "(query, key, value, attn_mask, dropout_p, is_causal, training, backend, scale, enable_gqa, name)"),
-        ("signature of paddle.compat.nn.functional.scaled_dot_product_attention",
-         "(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)")],
-    "without a batch there is one sample": [_RANK, _RANK_OF_COMPAT],
-}
-_FORMULA = r"result=softmax(\frac{ Q * K^T }{\sqrt{d}}) * V"
-_SHAPE = (_DOCSTRING, "The shape should be broadcastable to [batch_size, num_heads, seq_len_key, seq_len_query].")
-_MASK = (_DOCSTRING, "The bool mask indicates the positions should take part in attention.")
-_BIAS = (_DOCSTRING, "The non-bool mask will be added to attention score.")
-_CAUSAL = [
-    (_DOCSTRING, "If is_causal is set to True, the causal mask should not be provided, otherwise the provided mask will be "
-                 "ignored."),
-    (_COMPAT, "The attention masking has the form of the upper left causal bias when the mask is a non-square matrix.")]
-_SCALE = (_DOCSTRING, "The scaling factor used in the calculation of attention weights. If None, scale = 1 / sqrt(head_dim).")
-_GQA = (_DOCSTRING, "Whether enable GQA(Group Query Attention) mode. Default is True.")
-_GQA_OF_COMPAT = (_COMPAT, "Whether enable GQA mode. Default False.")
-DOCUMENTS = {
-    "attention": [(_DOCSTRING, _FORMULA), (_DOCSTRING, "The dimensions of the three parameters are the same.")],
-    "dtypes": [
-        (_DOCSTRING, "The dtype can be float16 or bfloat16."),
-        (_DOCSTRING, "This API only verifies inputs with dtype float16 and bfloat16, other dtypes may fall back to math "
-                     "implementation, which is less optimized.")],
-    "gqa": [_GQA, _GQA_OF_COMPAT],
-    "bias": [(_DOCSTRING, "The dtype can be bool or same type of query."), _BIAS, _SHAPE],
-    "keep": [_MASK, _SHAPE],
-    "kv_lengths": _MASK,
-    "window": _MASK,
-    "causal": _CAUSAL,
-    "scale": _SCALE,
-    "form.function=compat": (_COMPAT, _FORMULA),
-    "form.rank=4d": (_DOCSTRING, "4-D tensor with shape: [batch_size, seq_len_key, num_heads, head_dim]."),
-    "form.rank=3d": [_RANK, _RANK_OF_COMPAT],
-    "form.mask": _SHAPE,
-    "form.mask_type=bool": _MASK,
-    "form.mask_type=float": _BIAS,
-    "form.causal=flag": _CAUSAL,
-    "form.scale": _SCALE,
-    "form.gqa": [_GQA, _GQA_OF_COMPAT],
-}
+DOCUMENTS = quotes(r"""
+signature of paddle.nn.functional.scaled_dot_product_attention | ! scaled_dot_product_attention has no softcap | (query, key, value, attn_mask, dropout_p, is_causal, training, backend, scale, enable_gqa, name)
+signature of paddle.compat.nn.functional.scaled_dot_product_attention | ! scaled_dot_product_attention has no softcap | (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+docstring of paddle.nn.functional.scaled_dot_product_attention
+    attention | result=softmax(\frac{ Q * K^T }{\sqrt{d}}) * V
+    attention | The dimensions of the three parameters are the same.
+    dtypes | The dtype can be float16 or bfloat16.
+    dtypes | This API only verifies inputs with dtype float16 and bfloat16, other dtypes may fall back to math implementation, which is less optimized.
+    gqa form.gqa | Whether enable GQA(Group Query Attention) mode. Default is True.
+    bias | The dtype can be bool or same type of query.
+    bias form.mask_type=float | The non-bool mask will be added to attention score.
+    keep kv_lengths window form.mask_type=bool | The bool mask indicates the positions should take part in attention.
+    bias keep form.mask | The shape should be broadcastable to [batch_size, num_heads, seq_len_key, seq_len_query].
+    causal form.causal=flag | If is_causal is set to True, the causal mask should not be provided, otherwise the provided mask will be ignored.
+    scale form.scale | The scaling factor used in the calculation of attention weights. If None, scale = 1 / sqrt(head_dim).
+    form.rank=4d | 4-D tensor with shape: [batch_size, seq_len_key, num_heads, head_dim].
+    form.rank=3d ! without a batch there is one sample | 3-D tensor with shape: [seq_len_key, num_heads, head_dim].
+docstring of paddle.compat.nn.functional.scaled_dot_product_attention
+    gqa form.gqa | Whether enable GQA mode. Default False.
+    causal form.causal=flag | The attention masking has the form of the upper left causal bias when the mask is a non-square matrix.
+    form.function=compat | result=softmax(\frac{ Q * K^T }{\sqrt{d}}) * V
+    form.rank=3d ! without a batch there is one sample | 3-D tensor with shape: [num_heads, seq_len, head_dim].
+""")
 
 
 class Sdpa(ArraySdpa):

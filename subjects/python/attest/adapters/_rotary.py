@@ -9,11 +9,13 @@ import numpy as np
 
 from attest import Unsupported
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-REFUSED = {
-    "a NaN or an infinity spreads over its pair in a rotation": [
-        ("arithmetic", "inf * 0.0 = nan"), ("arithmetic", "nan * 0.0 = nan")],
-}
+from ._quotes import refusals
+
+REFUSED = refusals("""
+arithmetic
+    ! a NaN or an infinity spreads over its pair in a rotation | inf * 0.0 = nan
+    ! a NaN or an infinity spreads over its pair in a rotation | nan * 0.0 = nan
+""")
 _COSINES, _SINES = np.array([1, 0, -1, 0]), np.array([0, 1, 0, -1])
 
 

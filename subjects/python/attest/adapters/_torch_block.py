@@ -1,8 +1,7 @@
 """torch.nn.MultiheadAttention on the CPU as a whole: its projections, attention and its output projection.
 
 Document: the docstring of the class in torch 2.15, the text of
-https://docs.pytorch.org/docs/2.15/generated/torch.nn.MultiheadAttention.html. DOCUMENTS and REFUSED have the sentences relied
-on. They are read as follows:
+https://docs.pytorch.org/docs/2.15/generated/torch.nn.MultiheadAttention.html. How it is read:
 - the formulas have no biases: `bias` "adds bias to input / output projection layers". There are both or none, so one that a
   problem lacks is of zeros;
 - the fast path, torch._native_multi_head_attention: autograd is off, eval() called, and the rest of the list holds. Its
@@ -22,37 +21,21 @@ from torch.nn import Parameter
 from attest import Unsupported
 
 from . import _torch_script as script
-from ._documents import citing
 from ._forms import Formed
 from ._mha_call import as_attention, side_by_side
+from ._quotes import citing, quotes
 from ._torch_call import (
     ADDED, HOST, NO_PROMISE, RELEASE, TYPES, ask, open_keys, tensor, use_threads, version,
 )
 from ._torch_mha import DOCUMENTS as OF_ATTENTION, batched, is_the_causal_mask, masks
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_LAYER, _FORWARD = "docstring of torch.nn.MultiheadAttention", "docstring of torch.nn.MultiheadAttention.forward"
-_BIAS_KV = (_LAYER, "If specified, adds bias to the key and value sequences at dim=0.")
-_BATCHES = (_FORWARD, "(L, E_q) for unbatched input, (L, N, E_q) when batch_first=False or (N, L, E_q) when batch_first=True")
-REFUSED = {
-    "bias_k and bias_v are the same for all samples, and no mask speaks of them": _BIAS_KV,
-}
-_FAST = [(_LAYER, "self attention is being computed (i.e., query, key, and value are the same tensor)."),
-         (_LAYER, "inputs are batched (3D) with batch_first==True")]
-DOCUMENTS = {
-    **{about: OF_ATTENTION[about] for about in ("attention", "bias", "keep", "kv_lengths", "causal", "mask_added")},
-    "form.path=fast": _FAST,
-    "form.path=slow": ("docstring of torch.backends.mha.set_fastpath_enabled", "Sets whether fast path is enabled"),
-    "form.weights": OF_ATTENTION["form.weights"],
-    "form.batch": _BATCHES,
-    "form.projection=separate": (
-        _FORWARD, "where S is the source sequence length, N is the batch size, and E_k is the key embedding dimension kdim."),
-    "form.last_key=bias_kv": _BIAS_KV,
-    "form.input=nested": (
-        _LAYER, "can be passed for query/key/value to represent padding more efficiently than using a padding mask."),
-    "form.mask_type=float": OF_ATTENTION["form.mask_type=float"],
-    "form.causal=alone": OF_ATTENTION["form.causal=alone"],
-}
+DOCUMENTS = {about: OF_ATTENTION[about] for about in ("attention", "bias", "keep", "kv_lengths", "causal", "mask_added", "form.path=fast", "form.weights", "form.batch", "form.last_key=bias_kv", "form.mask_type=float", "form.causal=alone")} | quotes("""
+docstring of torch.backends.mha.set_fastpath_enabled | form.path=slow | Sets whether fast path is enabled
+docstring of torch.nn.MultiheadAttention.forward | form.projection=separate | where S is the source sequence length, N is the batch size, and E_k is the key embedding dimension kdim.
+docstring of torch.nn.MultiheadAttention
+    form.input=nested | can be passed for query/key/value to represent padding more efficiently than using a padding mask.
+    ! bias_k and bias_v are the same for all samples, and no mask speaks of them | If specified, adds bias to the key and value sequences at dim=0.
+""")
 
 _WAYS = {"projections": ["rounded", "separate", "unrounded"], "heads": ["rounded", "unrounded"]}
 _ROUNDED = {"projections": ["rounded", "separate"]}  # as the key and value that are computed here

@@ -9,9 +9,9 @@ from attest.arrays import TorchArrays
 from attest.device import DeviceArrays, breaks_the_device, with_mma
 
 from . import _masks
-from ._documents import citing
 from ._forms import Formed
 from ._masks import causal_alone, starts_top_left, windowed
+from ._quotes import citing, refusals
 
 RELEASE = "torch 2.15"  # its documents were read
 TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -29,13 +29,9 @@ HOST = TorchArrays()
 tensor = HOST.enter  # (view, dtype): a tensor on the same memory
 
 
-# The grounds of each Unsupported below: (document, sentence), as tests/python/refusal_documents.py finds it.
-REFUSED = {
-    "this backend does not take the call, which the document announces with a warning": (
-        "docstring of torch.nn.functional.scaled_dot_product_attention",
-        "In the event that a fused implementation is not available, a warning will be raised with the reasons why the fused "
-        "implementation cannot run."),
-}
+REFUSED = refusals("""
+docstring of torch.nn.functional.scaled_dot_product_attention | ! this backend does not take the call, which the document announces with a warning | In the event that a fused implementation is not available, a warning will be raised with the reasons why the fused implementation cannot run.
+""")
 
 
 def describe(subject, supports, contract, dtypes=tuple(TYPES)):

@@ -1,6 +1,6 @@
 """Functions under torch.compile, on the CPU: Inductor writes C++ for them, which takes seconds a function and kind of shape.
 
-Document: https://docs.pytorch.org/docs/2.15/generated/torch.compile.html, the docstring of torch.compile, in COMPILED. The
+Document: https://docs.pytorch.org/docs/2.15/generated/torch.compile.html, the docstring of torch.compile. The
 default of dynamic is one or the other of the two values there, by the calls before it: these are asked, so that what a call gives
 does not hang on the calls before it.
 """
@@ -12,6 +12,7 @@ import torch
 
 from attest import Refused
 
+from ._quotes import quotes
 from ._torch_call import ask
 
 TIMES = {"plan_ms": 8000}
@@ -19,14 +20,11 @@ TIMES = {"plan_ms": 8000}
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 SHAPES = {"static": False, "dynamic": True}
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-COMPILED = {
-    "form.shapes=static": (
-        "docstring of torch.compile", "When this is False, we will NEVER generate dynamic kernels, we will always specialize."),
-    "form.shapes=dynamic": (
-        "docstring of torch.compile", "When this is True, we will up-front attempt to generate a kernel that is as dynamic as "
-                                      "possible to avoid recompilations when sizes change."),
-}
+COMPILED = quotes("""
+docstring of torch.compile
+    form.shapes=static | When this is False, we will NEVER generate dynamic kernels, we will always specialize.
+    form.shapes=dynamic | When this is True, we will up-front attempt to generate a kernel that is as dynamic as possible to avoid recompilations when sizes change.
+""")
 
 
 def need_compiler(device=None):

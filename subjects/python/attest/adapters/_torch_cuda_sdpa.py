@@ -15,18 +15,16 @@ from torch.nn.attention import SDPBackend
 
 from attest import Unsupported
 
+from ._quotes import refusals
 from ._torch_call import ADDED, HOST
 from ._torch_sdpa import Flash, FlashLse, Math, Sdpa
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_PAGE = "page sdp_utils.cpp"
-REFUSED = {
-    "the operator takes no mask": (_PAGE, "does not support non-null attn_mask."),
-    "the operator takes is_causal of squares alone": (
-        _PAGE, "Flash attention does not support the is_causal flag when seqlen_q != seqlen_k."),
-    "the operator wants a multiple of 8 as D": (
-        "page flash_api.cpp", "head_size must be a multiple of 8, this is ensured by padding!"),
-}
+REFUSED = refusals("""
+page sdp_utils.cpp
+    ! the operator takes no mask | does not support non-null attn_mask.
+    ! the operator takes is_causal of squares alone | Flash attention does not support the is_causal flag when seqlen_q != seqlen_k.
+page flash_api.cpp | ! the operator wants a multiple of 8 as D | head_size must be a multiple of 8, this is ensured by padding!
+""")
 _HALVES = ("f16", "bf16")
 _NO_MASK = {"keep": False, "bias": False, "kv_lengths": False, "window": False, "align": ["top_left"]}
 # "All fused kernels requires query, key and value to be 4 dimensional" and "require the last dimension of the input to have

@@ -2,7 +2,8 @@
 width is even, else on the other one.
 
 Document: the docstring of the class in torch 2.15, the text of
-https://docs.pytorch.org/docs/2.15/generated/torch.nn.TransformerEncoderLayer.html, and that of torch.nn.LayerNorm. They are read as follows:
+https://docs.pytorch.org/docs/2.15/generated/torch.nn.TransformerEncoderLayer.html, and that of torch.nn.LayerNorm. How it is
+read:
 - with norm_first a layer is z = x + block(norm1(x)), out = z + feed_forward(norm2(z)), as the paper that it cites has it;
 - softmax of one token a sample is 1, and with weights of 0 and 1 a block, and relu(y) - relu(-y) in the feed-forward part, give what
   they get, or nothing. So out is x + norm1(x), or x + norm2(x), and nothing but that sum is rounded behind the norm;
@@ -20,18 +21,15 @@ import torch
 from attest import Unsupported
 
 from . import _torch_script as script
-from ._documents import citing
+from ._quotes import citing, quotes, told
 from ._torch_call import HOST, RELEASE, TYPES, ask, use_threads, version
 from ._torch_layer_norm import LayerNorm
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_LAYER = "docstring of torch.nn.TransformerEncoderLayer"
-_NORM_FIRST = (_LAYER, "if True, layer norm is done prior to attention and feedforward operations, respectively.")
-REFUSED = {
-    "scaled down, these numbers may underflow or overflow": _NORM_FIRST,
-    "the residual connection adds x, which hides numbers this small": _NORM_FIRST,
-}
-DOCUMENTS = {"layer_norm": LayerNorm.documents["layer_norm"], "epsilon": (_LAYER, "the eps value in layer normalization components")}
+DOCUMENTS = {"layer_norm": LayerNorm.documents["layer_norm"]} | quotes("""
+docstring of torch.nn.TransformerEncoderLayer
+    epsilon | the eps value in layer normalization components
+    ! scaled down, these numbers may underflow or overflow ! the residual connection adds x, which hides numbers this small | if True, layer norm is done prior to attention and feedforward operations, respectively.
+""")
 
 DOWN = {"f32": 50, "f64": 300}  # the power of two that x is divided by
 _LEAST, _MOST = 2.0**-20, 2.0**8  # range of x other than 0
@@ -53,7 +51,7 @@ class EncoderNorm:
                     "strides": "any", "dims": {"hidden": [1, 256, 1]}}
         return {"ops": ["layer_norm"], "dtypes": list(DOWN), "concurrent": False, "supports": supports,
                 "contract": {**LayerNorm.contract, "rsqrt_ulp": 4},
-                "documents": {about: [citing(RELEASE)(*pair)] for about, pair in self.documents.items()}}
+                "documents": told(self.documents, citing(RELEASE))}
 
     def layer_norm(self, call):
         use_threads(call)

@@ -1,7 +1,7 @@
 """The attention block of torch.nn.TransformerEncoderLayer on its fast path (torch._transformer_encoder_layer_fwd), on the CPU.
 
-Document: the docstrings of the class and of its forward, and that of torch.nn.Transformer.forward, to which they refer, in torch 2.15.
-They are read as follows:
+Document: the docstrings of the class and of its forward, and that of torch.nn.Transformer.forward, to which they refer, in
+torch 2.15. How it is read:
 - with norm_first a layer is z = x + block(norm1(x)), out = z + feed_forward(norm2(z)), as the paper that it cites has it;
 - x goes in times 2^-K, as features x, -x in pairs and zeros, whose mean is 0; beside an epsilon of 4^-R the variance is nothing, so
   that norm1 under a weight of 2^(K-R) gives x itself. Whether it does so exactly is computed by norm1 alone; else the call is not
@@ -18,29 +18,21 @@ import torch
 from attest import Unsupported
 
 from . import _torch_script as script
-from ._documents import citing
 from ._mha_call import as_attention
+from ._quotes import citing, quotes, told
 from ._torch_call import ADDED, HOST, NO_PROMISE, RELEASE, TYPES, ask, tensor, use_threads, version
 from ._torch_mha import is_the_causal_mask, masks
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_LAYER, _FORWARD = "docstring of torch.nn.TransformerEncoderLayer", "docstring of torch.nn.Transformer.forward"
-_NORM_FIRST = (_LAYER, "if True, layer norm is done prior to attention and feedforward operations, respectively.")
-_MASK = (_FORWARD, "If a BoolTensor is provided, positions with True are not allowed to attend")
-REFUSED = {
-    "norm1 does not give these tokens back": _NORM_FIRST,
-    "numbers this large may overflow in a norm": _NORM_FIRST,
-    "the residual connection adds x, which hides numbers this small": _NORM_FIRST,
-}
-DOCUMENTS = {
-    "mha": (_LAYER, "TransformerEncoderLayer is made up of self-attn and feedforward network."),
-    "bias": (_FORWARD, "If a FloatTensor is provided, it will be added to the attention weight."),
-    "mask_added": (_FORWARD, "If a FloatTensor is provided, it will be added to the attention weight."),
-    "keep": _MASK,
-    "kv_lengths": (_FORWARD, "the positions with the value of True will be ignored while the position with the value of False will be "
-                             "unchanged."),
-    "causal": ("docstring of torch.nn.TransformerEncoderLayer.forward", "If specified, applies a causal mask as src mask."),
-}
+DOCUMENTS = quotes("""
+docstring of torch.nn.TransformerEncoderLayer
+    mha | TransformerEncoderLayer is made up of self-attn and feedforward network.
+    ! norm1 does not give these tokens back ! numbers this large may overflow in a norm ! the residual connection adds x, which hides numbers this small | if True, layer norm is done prior to attention and feedforward operations, respectively.
+docstring of torch.nn.Transformer.forward
+    bias mask_added | If a FloatTensor is provided, it will be added to the attention weight.
+    keep | If a BoolTensor is provided, positions with True are not allowed to attend
+    kv_lengths | the positions with the value of True will be ignored while the position with the value of False will be unchanged.
+docstring of torch.nn.TransformerEncoderLayer.forward | causal | If specified, applies a causal mask as src mask.
+""")
 
 DOWN = {"f32": (50, 20), "bf16": (50, 20), "f64": (300, 120)}  # K and R above
 _MOST = 2.0**16  # of x, weights and biases
@@ -65,7 +57,7 @@ class EncoderBlock:
             supports |= {"bias": False, "keep": False, "kv_lengths": False, "align": ["top_left"]}
         return {"ops": ["mha"], "dtypes": list(DOWN), "concurrent": False, "supports": supports,
                 "contract": NO_PROMISE | ADDED | {"projections": ["rounded", "separate", "unrounded"], "heads": ["rounded", "unrounded"]},
-                "documents": {about: [citing(RELEASE)(*pair)] for about, pair in self.documents.items()}}
+                "documents": told(self.documents, citing(RELEASE))}
 
     def mha(self, call):
         use_threads(call)

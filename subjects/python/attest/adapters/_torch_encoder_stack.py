@@ -1,6 +1,7 @@
 """The attention block inside torch.nn.TransformerEncoder on the CPU, which makes nested tensors of padded ones on the way.
 
-Document: the docstrings of the class and of its forward, and that of torch.nn.Transformer.forward, in torch 2.15. They are read as follows:
+Document: the docstrings of the class and of its forward, and that of torch.nn.Transformer.forward, in torch 2.15. How it is
+read:
 - the last layer of two has weights of 0 in its block; the feed-forward parts of both have. So each layer is norm2(norm1(x + block(x))),
   as the paper that it cites has it, and what the last one adds is 0;
 - each result is one of the first of 512 features, its negative 256 features behind it, all others are 0. So the mean is 0, wherever as many
@@ -21,25 +22,17 @@ from attest import Unsupported
 
 from . import _torch_script as script
 from ._mha_call import as_attention
+from ._quotes import quotes
 from ._torch_call import HOST, TYPES, ask, narrowed, open_keys, tensor, use_threads
 from ._torch_encoder_block import _BIASES, _WEIGHTS, EncoderBlock, moderate
 from ._torch_mha import is_the_causal_mask, masks
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_PAPER = ("docstring of torch.nn.TransformerEncoder", "This TransformerEncoder layer implements the original architecture described in the")
-_STACK = ("docstring of torch.nn.TransformerEncoder", "TransformerEncoder is a stack of N encoder layers.")
-REFUSED = {
-    "a row without keys is a token that others see in the next layer": _STACK,
-    "a norm does not give these results back": _PAPER,
-    "numbers this large may overflow in a norm": _PAPER,
-    "numbers of this size may overflow in a norm, or vanish beside x": _PAPER,
-    "the residual connection adds x, which hides numbers this small": _PAPER,
-}
-DOCUMENTS = {
-    **EncoderBlock.documents,
-    "mha": _STACK,
-    "causal": ("docstring of torch.nn.TransformerEncoder.forward", "If specified, applies a causal mask as mask."),
-}
+DOCUMENTS = EncoderBlock.documents | quotes("""
+docstring of torch.nn.TransformerEncoder
+    mha ! a row without keys is a token that others see in the next layer | TransformerEncoder is a stack of N encoder layers.
+    ! a norm does not give these results back ! numbers this large may overflow in a norm ! numbers of this size may overflow in a norm, or vanish beside x ! the residual connection adds x, which hides numbers this small | This TransformerEncoder layer implements the original architecture described in the
+docstring of torch.nn.TransformerEncoder.forward | causal | If specified, applies a causal mask as mask.
+""")
 
 K, R = {"f32": 50, "f64": 300}, {"f32": 40, "f64": 120}  # as above
 _LEAST = 2.0**-30  # of x, weights and biases other than 0

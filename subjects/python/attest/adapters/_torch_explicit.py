@@ -1,8 +1,7 @@
 """Attention written out in PyTorch's own operators on the CPU, as its users write it: eager, and under torch.compile.
 
 Documents: the docstrings of torch.matmul, torch.nn.functional.softmax and torch.where, the page of scaled_dot_product_attention
-with its "Efficient implementation equivalent to the following", and what _torch_compile.py quotes. DOCUMENTS has the sentences
-relied on. They are read as follows:
+with its "Efficient implementation equivalent to the following", and what _torch_compile.py quotes. They are read as follows:
 - softmax: the form softmax=f32 promises float32 there, and no more;
 - matmul is in the type of its arguments; its precision is not stated, and
   https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html states none for 16-bit types on the CPU.
@@ -17,23 +16,19 @@ import torch
 
 from . import _torch_script as script
 from ._forms import may_be_empty, words
+from ._quotes import quotes
 from ._torch_call import ADDED, HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed
 from ._torch_compile import COMPILED, SHAPES, TIMES, ask_compiled, need_compiler
 
 _IN_FLOAT = {"f16": "f16-all,softmax=f32", "bf16": "bf16-all,softmax=f32", "f32": "f32", "f64": "f64"}
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_SOFTMAX = "docstring of torch.nn.functional.softmax"
-_WHERE = ("docstring of torch.where", "Return a tensor of elements selected from either input or other, depending on condition.")
-DOCUMENTS = {
-    "attention": [
-        ("docstring of torch.matmul", "Matrix product of two tensors."),
-        (_SOFTMAX, r"\text{Softmax}(x_{i}) = \frac{\exp(x_i)}{\sum_j \exp(x_j)}")],
-    "form.mask=where": _WHERE,
-    "form.softmax=f32": (
-        _SOFTMAX, "If specified, the input tensor is casted to dtype before the operation is performed. This is useful for "
-                  "preventing data type overflows."),
-}
+DOCUMENTS = quotes(r"""
+docstring of torch.matmul | attention | Matrix product of two tensors.
+docstring of torch.nn.functional.softmax
+    attention | \text{Softmax}(x_{i}) = \frac{\exp(x_i)}{\sum_j \exp(x_j)}
+    form.softmax=f32 | If specified, the input tensor is casted to dtype before the operation is performed. This is useful for preventing data type overflows.
+docstring of torch.where | form.mask=where | Return a tensor of elements selected from either input or other, depending on condition.
+""")
 
 
 class Explicit(Subject):

@@ -1,7 +1,6 @@
 """torch.nn.attention.flex_attention.flex_attention on the CPU: eager, and under torch.compile, which is how it is meant to run.
 
-Document: https://docs.pytorch.org/docs/2.15/nn.attention.flex_attention.html, the same text as the docstrings. DOCUMENTS has the
-sentences relied on. They are read as follows:
+Document: https://docs.pytorch.org/docs/2.15/nn.attention.flex_attention.html, the same text as the docstrings. How it is read:
 - a softcap and then a bias are a score_mod of the scaled score; causal masks of both corners, windows, key lengths and keep masks
   are mask_mods, all of them in one by and_masks;
 - the code: "Returning max scores is not supported on CPU.", and under torch.compile "torch.compile on CPU only
@@ -18,46 +17,24 @@ from torch.nn.attention import flex_attention as flex
 
 from . import _torch_script as script
 from ._masks import BOTTOM_RIGHT
+from ._quotes import quotes
 from ._torch_call import HOST, NO_PROMISE, TYPES, Subject, ask, describe
 from ._torch_compile import COMPILED, SHAPES, TIMES, ask_compiled, need_compiler
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_MODULE = "torch.nn.attention.flex_attention"
-_DOCSTRING, _BLOCK_MASK = f"docstring of {_MODULE}.flex_attention", f"docstring of {_MODULE}.create_block_mask"
-_SCORE = [
-    (_DOCSTRING, "This function computes the scaled dot product attention between query, key, and value tensors with a "
-                 "user-defined attention score modification function."),
-    (_DOCSTRING, "The attention score modification function will be applied after the attention scores have been calculated "
-                 "between the query and key tensors.")]
-_MASK = (_BLOCK_MASK, "It should return a boolean tensor indicating which attention connections are allowed (True) or masked out "
-                      "(False).")
-_MASKS = [_MASK, (f"docstring of {_MODULE}.and_masks", "Returns a mask_mod that's the intersection of provided mask_mods")]
-_SCALE = (
-    _DOCSTRING, r"Scaling factor applied prior to softmax. If none, the default value is set to \frac{1}{\sqrt{E}}.")
-_GQA = (_DOCSTRING, "If set to True, enables Grouped Query Attention (GQA) and broadcasts key/value heads to query heads.")
-_AUX = (_DOCSTRING, "Use AuxRequest(lse=True, max_scores=True) to request both auxiliary outputs.")
-DOCUMENTS = {
-    "attention": _SCORE[0],
-    "softcap": _SCORE,
-    "bias": _SCORE,
-    "keep": _MASKS,
-    "kv_lengths": _MASKS,
-    "window": _MASKS,
-    "causal": _MASKS,
-    "scale": _SCALE,
-    "gqa": _GQA,
-    "lse": _AUX,
-    "form.mask=block_mask": _MASK,
-    "form.mask=score_mod": _SCORE,
-    "form.block": (_BLOCK_MASK, "Block size for the block mask."),
-    "form.scale": _SCALE,
-    "form.gqa": _GQA,
-    "form.aux=always": _AUX,
-    "form.aux=return_lse": (_DOCSTRING, "Whether to return the logsumexp of the attention scores. Default is False. Deprecated:"),
-    "form.prescale": (
-        f"source of {_MODULE}", "Whether to pre-scale QK by 1/sqrt(d) and change of base. This is slightly faster but may have "
-                                "more numerical error."),
-}
+DOCUMENTS = quotes(r"""
+docstring of torch.nn.attention.flex_attention.create_block_mask
+    keep kv_lengths window causal form.mask=block_mask | It should return a boolean tensor indicating which attention connections are allowed (True) or masked out (False).
+    form.block | Block size for the block mask.
+docstring of torch.nn.attention.flex_attention.and_masks | keep kv_lengths window causal | Returns a mask_mod that's the intersection of provided mask_mods
+source of torch.nn.attention.flex_attention | form.prescale | Whether to pre-scale QK by 1/sqrt(d) and change of base. This is slightly faster but may have more numerical error.
+docstring of torch.nn.attention.flex_attention.flex_attention
+    attention softcap bias form.mask=score_mod | This function computes the scaled dot product attention between query, key, and value tensors with a user-defined attention score modification function.
+    softcap bias form.mask=score_mod | The attention score modification function will be applied after the attention scores have been calculated between the query and key tensors.
+    scale form.scale | Scaling factor applied prior to softmax. If none, the default value is set to \frac{1}{\sqrt{E}}.
+    gqa form.gqa | If set to True, enables Grouped Query Attention (GQA) and broadcasts key/value heads to query heads.
+    lse form.aux=always | Use AuxRequest(lse=True, max_scores=True) to request both auxiliary outputs.
+    form.aux=return_lse | Whether to return the logsumexp of the attention scores. Default is False. Deprecated:
+""")
 
 _BLOCKS = {"default": None, "16": 16, "uneven": (64, 32)}
 

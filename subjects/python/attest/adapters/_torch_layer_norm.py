@@ -20,7 +20,7 @@ _torch_call.
 from torch.nn.functional import layer_norm, rms_norm
 
 from . import _torch_script as script
-from ._documents import citing
+from ._quotes import citing, quotes, told
 from ._torch_call import HOST, RELEASE, TYPES, ask, use_threads, version
 
 _COMMON = {"strides": "any", "residual": False, "sum_out": False, "gamma": True, "param_dtypes": ["same"]}
@@ -28,9 +28,6 @@ _COMMON = {"strides": "any", "residual": False, "sum_out": False, "gamma": True,
 _SUBNORMALS = {"flush_to_zero": {"bf16": True}, "rsqrt_ulp": {"f32": 4, "f64": 4}}
 # Joins that one part passes through: at most two for each level of a cascade over 2^24 elements, and one for each lane.
 _MERGES = 64
-
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_LAYER_NORM, _RMS_NORM = "docstring of torch.nn.LayerNorm", "docstring of torch.nn.RMSNorm"
 
 
 class Norm:
@@ -42,7 +39,7 @@ class Norm:
     def describe(self):
         return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, "supports": {**_COMMON, **self.supports},
                 "contract": {**_SUBNORMALS, **self.contract},
-                "documents": {about: [citing(RELEASE)(*pair)] for about, pair in self.documents.items()}}
+                "documents": told(self.documents, citing(RELEASE))}
 
     def layer_norm(self, call):
         use_threads(call)
@@ -71,11 +68,11 @@ class LayerNorm(Norm):
     """torch.nn.functional.layer_norm over the last dimension."""
 
     function = staticmethod(layer_norm)
-    documents = {
-        "layer_norm": (_LAYER_NORM, "The variance is calculated via the biased estimator, equivalent to "
-                                    "`torch.var(input, correction=0)`."),
-        "epsilon": (_LAYER_NORM, "a value added to the denominator for numerical stability"),
-    }
+    documents = quotes("""
+docstring of torch.nn.LayerNorm
+    layer_norm | The variance is calculated via the biased estimator, equivalent to `torch.var(input, correction=0)`.
+    epsilon | a value added to the denominator for numerical stability
+""")
     supports = {"norms": ["layer"], "beta": True}
     contract = {"variance": "welford", "merge": "delta", "merge_depth": _MERGES, "form": "scale_bias"}
 
@@ -84,6 +81,6 @@ class RmsNorm(Norm):
     """torch.nn.functional.rms_norm over the last dimension."""
 
     function = staticmethod(rms_norm)
-    documents = {"layer_norm": (_RMS_NORM, "\\text{RMS}(x) = \\sqrt{\\epsilon + \\frac{1}{n} \\sum_{i=1}^{n} x_i^2}")}
+    documents = quotes(r"docstring of torch.nn.RMSNorm | layer_norm | \text{RMS}(x) = \sqrt{\epsilon + \frac{1}{n} \sum_{i=1}^{n} x_i^2}")
     supports = {"norms": ["rms"], "beta": False}
     contract = {}

@@ -1,7 +1,7 @@
 """torch.nn.MultiheadAttention on the CPU, its projections set to pass the problem's heads through unchanged.
 
 Document: https://docs.pytorch.org/docs/2.15/generated/torch.nn.MultiheadAttention.html, the same text as the class's docstring.
-DOCUMENTS and REFUSED have the sentences relied on. They are read as follows:
+How it is read:
 - attention is that of "Attention Is All You Need": scale 1/sqrt(head);
 - the fast path: autograd is off, eval() called, and the rest of its list holds here;
 - add_bias_kv is one more key, the same in all samples, which no mask speaks of; add_zero_attn one of zeros: the first of a problem
@@ -26,6 +26,7 @@ from attest import Refused, Unsupported
 from . import _torch_script as script
 from ._forms import drawn, may_be_empty
 from ._masks import windowed
+from ._quotes import quotes
 from ._torch_call import (
     ADDED, NO_PROMISE, TYPES, Subject, ask, describe, diagonal_as_keep, lengths_as_keep, narrowed, open_keys, tensor,
 )
@@ -35,69 +36,33 @@ _KEPT_LAYERS, _KEPT_WIDTH = 32, 1024  # layers, and the largest embed_dim
 _layers = OrderedDict()  # least recently used first
 
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_LAYER, _FORWARD = "docstring of torch.nn.MultiheadAttention", "docstring of torch.nn.MultiheadAttention.forward"
-_PROJECTED = (_LAYER, r"\text{head}_i = \text{Attention}(QW_i^Q, KW_i^K, VW_i^V)")
-_ARGUMENTS = ("signature of torch.nn.MultiheadAttention.forward",
-              "(self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)")
-_JOINED = (_LAYER, r"\text{Concat}(\text{head}_1,\dots,\text{head}_h)W^O")
-_BIAS = (_FORWARD, "For a float mask, the mask values will be added to the attention weight.")
-_BATCHES = (_FORWARD, "(L, E_q) for unbatched input, (L, N, E_q) when batch_first=False or (N, L, E_q) when batch_first=True")
-_NESTED = [
-    (_LAYER, "can be passed for query/key/value to represent padding more efficiently than using a padding mask."),
-    (_LAYER, "if a NestedTensor <https://pytorch.org/docs/stable/nested.html>_ is passed, neither key_padding_mask nor attn_mask is "
-             "passed"),
-    ("source of torch.nn.MultiheadAttention", "MultiheadAttention does not support NestedTensor outside of its fast path.")]
-REFUSED = {
-    "a NaN that one column may have spreads over all of them in the output projection": _JOINED,
-    "MultiheadAttention has no softcap": _ARGUMENTS,
-    "MultiheadAttention has no scale but the default": _ARGUMENTS,
-    "MultiheadAttention has one num_heads and one head dimension": (
-        _LAYER, "each head will have dimension ``embed_dim // num_heads``"),
-    "MultiheadAttention takes a mask of the query's type": _BIAS,
-    "a NaN or an infinity spreads over its row in the projections": _PROJECTED,
-    "without a batch there is one sample": _BATCHES,
-    "projections of more than {_MOST_WEIGHTS} numbers are not made": _PROJECTED,
-    "nested tensors are of the fast path, and take no mask": _NESTED,
-    "on the slow path is_causal is a hint on attn_mask, which has to be there": (
-        "source of torch.nn.functional.multi_head_attention_forward", "Need attn_mask if specifying the is_causal hint."),
-}
-_MASK = (
-    _FORWARD, "For a binary mask, a True value indicates that the corresponding position is not allowed to attend.")
-_SHAPE = (_FORWARD, r"Must be of shape (L, S) or (N\cdot\text{num\_heads}, L, S)")
-_PADDING = (
-    _FORWARD, "For a binary mask, a True value indicates that the corresponding key value will be ignored for the purpose of "
-              "attention.")
-_WEIGHTS = (
-    _FORWARD, "Set need_weights=False to use the optimized scaled_dot_product_attention and achieve the best performance for "
-              "MHA.")
-DOCUMENTS = {
-    "attention": [_PROJECTED, _JOINED],
-    "bias": [_BIAS, _SHAPE],
-    "keep": [_MASK, _SHAPE],
-    "kv_lengths": _PADDING,
-    "window": _MASK,
-    "causal": [_MASK, (_FORWARD, "is_causal provides a hint that attn_mask is the causal mask.")],
-    "form.path=fast": [
-        (_LAYER, "self attention is being computed (i.e., query, key, and value are the same tensor)."),
-        (_LAYER, "inputs are batched (3D) with batch_first==True")],
-    "form.weights": _WEIGHTS,
-    "form.weights=per_head": (_FORWARD, "Otherwise, attn_weights are provided separately per head."),
-    "form.batch": _BATCHES,
-    "form.mask=padding": _PADDING,
-    "form.mask=mask": [_MASK, _SHAPE],
-    "form.mask=both": (_FORWARD, "If both attn_mask and key_padding_mask are supplied, their types should match."),
-    "form.mask_type=bool": _MASK,
-    "form.mask_type=float": _BIAS,
-    "mask_added": _BIAS,
-    "form.projection_bias": (_LAYER, "If specified, adds bias to input / output projection layers."),
-    "form.last_key=bias_kv": (_LAYER, "If specified, adds bias to the key and value sequences at dim=0."),
-    "form.last_key=zero_attn": (
-        _LAYER, "If specified, adds a new batch of zeros to the key and value sequences at dim=1."),
-    "form.input": _NESTED[:2],
-    "form.causal=hint": (_FORWARD, "is_causal provides a hint that attn_mask is the causal mask."),
-    "form.causal=alone": (_FORWARD, "If specified, applies a causal mask as attention mask."),
-}
+DOCUMENTS = quotes(r"""
+signature of torch.nn.MultiheadAttention.forward | ! MultiheadAttention has no softcap ! MultiheadAttention has no scale but the default | (self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
+source of torch.nn.MultiheadAttention | ! nested tensors are of the fast path, and take no mask | MultiheadAttention does not support NestedTensor outside of its fast path.
+source of torch.nn.functional.multi_head_attention_forward | ! on the slow path is_causal is a hint on attn_mask, which has to be there | Need attn_mask if specifying the is_causal hint.
+docstring of torch.nn.MultiheadAttention
+    attention ! a NaN or an infinity spreads over its row in the projections ! projections of more than {_MOST_WEIGHTS} numbers are not made | \text{head}_i = \text{Attention}(QW_i^Q, KW_i^K, VW_i^V)
+    attention ! a NaN that one column may have spreads over all of them in the output projection | \text{Concat}(\text{head}_1,\dots,\text{head}_h)W^O
+    form.path=fast | self attention is being computed (i.e., query, key, and value are the same tensor).
+    form.path=fast | inputs are batched (3D) with batch_first==True
+    form.projection_bias | If specified, adds bias to input / output projection layers.
+    form.last_key=bias_kv | If specified, adds bias to the key and value sequences at dim=0.
+    form.last_key=zero_attn | If specified, adds a new batch of zeros to the key and value sequences at dim=1.
+    form.input ! nested tensors are of the fast path, and take no mask | can be passed for query/key/value to represent padding more efficiently than using a padding mask.
+    form.input ! nested tensors are of the fast path, and take no mask | if a NestedTensor <https://pytorch.org/docs/stable/nested.html>_ is passed, neither key_padding_mask nor attn_mask is passed
+    ! MultiheadAttention has one num_heads and one head dimension | each head will have dimension ``embed_dim // num_heads``
+docstring of torch.nn.MultiheadAttention.forward
+    bias form.mask_type=float mask_added ! MultiheadAttention takes a mask of the query's type | For a float mask, the mask values will be added to the attention weight.
+    keep window causal form.mask=mask form.mask_type=bool | For a binary mask, a True value indicates that the corresponding position is not allowed to attend.
+    bias keep form.mask=mask | Must be of shape (L, S) or (N\cdot\text{num\_heads}, L, S)
+    kv_lengths form.mask=padding | For a binary mask, a True value indicates that the corresponding key value will be ignored for the purpose of attention.
+    causal form.causal=hint | is_causal provides a hint that attn_mask is the causal mask.
+    form.weights | Set need_weights=False to use the optimized scaled_dot_product_attention and achieve the best performance for MHA.
+    form.weights=per_head | Otherwise, attn_weights are provided separately per head.
+    form.batch ! without a batch there is one sample | (L, E_q) for unbatched input, (L, N, E_q) when batch_first=False or (N, L, E_q) when batch_first=True
+    form.mask=both | If both attn_mask and key_padding_mask are supplied, their types should match.
+    form.causal=alone | If specified, applies a causal mask as attention mask.
+""")
 # Self-attention without any mask.
 _UNMASKED = "!causal && keep==none && bias==none && lengths==none && window_left<0 && window_right<0 && lq==lk && b>0 && lq>0 && hq%2==0"
 # The keys of the problem that masks speak of, by the form last_key.

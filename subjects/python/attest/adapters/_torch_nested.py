@@ -1,8 +1,7 @@
 """torch.nn.functional.scaled_dot_product_attention of nested tensors on the CPU: samples with keys of their own number.
 
 Documents: https://docs.pytorch.org/docs/2.15/nested.html, the docstrings of torch.nested and that of
-scaled_dot_product_attention, on which _torch_sdpa.py says more. DOCUMENTS and REFUSED have the sentences relied on. How they are
-read:
+scaled_dot_product_attention, on which _torch_sdpa.py says more. They are read as follows:
 - key lengths, and a mask of keys alone, become samples with fewer keys;
 - is_causal starts at the top left of each sample, as without nested tensors. That the math backend does not take it in the jagged
   layout is told to a log alone, and other backends may; the strided layout refuses it with the same words;
@@ -20,47 +19,25 @@ from attest import Unsupported
 from . import _torch_script as script
 from ._forms import drawn
 from ._masks import starts_top_left, windowed
+from ._quotes import quotes
 from ._torch_call import NO_PROMISE, TYPES, Subject, ask, describe, lengths_as_keep, narrowed, tensor
-from ._torch_sdpa import CAUSAL, SCALE
+from ._torch_sdpa import DOCUMENTS as OF_TENSORS
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_SOURCE = "source of torch.nested._internal.sdpa"
-_NO_MASK = "nested tensors take no masks: no keys of some queries or heads alone can be left out, and no bias is added"
-REFUSED = {
-    "scaled_dot_product_attention has no softcap": (
-        "docstring of torch.nn.functional.scaled_dot_product_attention",
-        "scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, "
-        "enable_gqa=False)"),
-    _NO_MASK: (_SOURCE, "Masks are not yet supported!"),
-    "nested tensors of the strided layout take no causal mask": (
-        _SOURCE, "Nested tensors for query / key are not supported when is_causal=True."),
-    "nested tensors have as many heads of keys as of queries": (
-        "docstring of torch.nn.functional.scaled_dot_product_attention", "GQA does not support Nested tensors."),
-}
-_PAGE = "page nested"
-_INSTEAD = (
-    _PAGE, "This is inefficient and error-prone, and nested tensors exist to address these problems.")
-DOCUMENTS = {
-    "attention": (
-        _PAGE, "The API for calling operations on a nested tensor is no different from that of a regular torch.Tensor"),
-    "causal": CAUSAL,
-    "keep": _INSTEAD,
-    "kv_lengths": _INSTEAD,
-    "scale": SCALE,
-    "form.made=list": (
-        "docstring of torch.nested.as_nested_tensor",
-        "If a tensor list is provided, tensors in the list are always copied during construction of the nested tensor."),
-    "form.made=values": (
-        "docstring of torch.nested.nested_tensor_from_jagged",
-        "Constructs a jagged layout nested tensor from the given jagged components."),
-    "form.made=narrow": (
-        "docstring of torch.nested.narrow", "jagged layout narrow() will create a non-contiguous view of your original strided "
-                                            "tensor."),
-    "form.made=strided": (
-        "docstring of torch.nested.nested_tensor", "Only strided and jagged layouts are supported. Default: if None, the strided "
-                                                   "layout."),
-    "form.scale": SCALE,
-}
+DOCUMENTS = {about: OF_TENSORS[about] for about in ("causal", "scale", "form.scale")} | quotes("""
+page nested
+    attention | The API for calling operations on a nested tensor is no different from that of a regular torch.Tensor
+    keep kv_lengths | This is inefficient and error-prone, and nested tensors exist to address these problems.
+docstring of torch.nested.as_nested_tensor | form.made=list | If a tensor list is provided, tensors in the list are always copied during construction of the nested tensor.
+docstring of torch.nested.nested_tensor_from_jagged | form.made=values | Constructs a jagged layout nested tensor from the given jagged components.
+docstring of torch.nested.narrow | form.made=narrow | jagged layout narrow() will create a non-contiguous view of your original strided tensor.
+docstring of torch.nested.nested_tensor | form.made=strided | Only strided and jagged layouts are supported. Default: if None, the strided layout.
+docstring of torch.nn.functional.scaled_dot_product_attention
+    ! scaled_dot_product_attention has no softcap | scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False)
+    ! nested tensors have as many heads of keys as of queries | GQA does not support Nested tensors.
+source of torch.nested._internal.sdpa
+    ! nested tensors take no masks: no keys of some queries or heads alone can be left out, and no bias is added | Masks are not yet supported!
+    ! nested tensors of the strided layout take no causal mask | Nested tensors for query / key are not supported when is_causal=True.
+""")
 
 
 class Nested(Subject):
@@ -99,7 +76,7 @@ class Nested(Subject):
         keep = keep if call.kv_lengths is None else keep & lengths_as_keep(call)
         moved = call.causal and (call.keep is not None or said["queries"] == "split" or not starts_top_left(call))
         if call.bias is not None or windowed(call) or moved or keep.shape[1] != 1 or keep.shape[2] != 1:
-            raise Unsupported(_NO_MASK)
+            raise Unsupported("nested tensors take no masks: no keys of some queries or heads alone can be left out, and no bias is added")
         split = said["queries"] == "split" and lq > 1
         rows = [(sample, queries, open_keys.nonzero()[:, 0].tolist())
                 for sample, open_keys in enumerate(keep.expand(b, 1, 1, call.k.shape[2])[:, 0, 0])

@@ -1,8 +1,7 @@
 """torch.nn.functional.scaled_dot_product_attention on the CPU, by its public face.
 
 Documents: https://docs.pytorch.org/docs/2.15/generated/torch.nn.functional.scaled_dot_product_attention.html, the same text as
-the function's docstring, and https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html. DOCUMENTS and REFUSED have the
-sentences relied on. They are read as follows:
+the function's docstring, and https://docs.pytorch.org/docs/2.15/notes/numerical_accuracy.html. They are read as follows:
 - diagonal: a causal mask that does not start at the top left, or is beside another mask, goes in as attn_mask;
 - masks: windows and key lengths are such masks. The code that the document gives as equivalent fills in float("-inf") and adds
   that to the scores, so that one that overflowed in float16 makes NaN;
@@ -28,6 +27,7 @@ from attest import Unsupported
 
 from . import _torch_script as script
 from ._forms import drawn, may_be_empty
+from ._quotes import quotes
 from ._torch_call import ADDED, HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal
 
 _IN_FLOAT = "*=f32,storage={0},output={0}"
@@ -35,60 +35,25 @@ _AS_WRITTEN = {**ADDED, "nan": "propagates", "normalise": ["before"], "lse_merge
 _REDUCED = {"policy": {"f32": "f32", "f64": "f64", "f16": "f16-all", "bf16": "bf16-all"}, **NO_PROMISE, **_AS_WRITTEN}
 
 
-# (document, sentence), as tests/python/refusal_documents.py finds it.
-_DOCSTRING = "docstring of torch.nn.functional.scaled_dot_product_attention"
-_BIAS = (_DOCSTRING, "A float mask of the same type as query, key, value that is added to the attention score.")
-_REPEATED = (_DOCSTRING, "key = key.repeat_interleave(query.size(-3)//key.size(-3), -3)")
-_BATCHES = (_DOCSTRING, r"N: \text{Batch size} ... : \text{Any number of other batch dimensions (optional)}")
-REFUSED = {
-    "scaled_dot_product_attention has no softcap": (
-        _DOCSTRING, "scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, "
-                    "enable_gqa=False)"),
-    "scaled_dot_product_attention documents float masks of the query's type alone": _BIAS,
-    "the operator wants as many heads of keys as of queries, and Dv = D": [
-        (_DOCSTRING, "Each of the fused kernels has specific input limitations."),
-        _REPEATED],
-    "without a batch there is one sample": _BATCHES,
-}
-_PAGE = "page notes/numerical_accuracy"
-_EQUIVALENT = (_DOCSTRING, "attn_weight = query @ key.transpose(-2, -1) * scale_factor attn_weight += attn_bias attn_weight = "
-                           "torch.softmax(attn_weight, dim=-1)")
-_SHAPE = (
-    _DOCSTRING, "Attention mask; shape must be broadcastable to the shape of attention weights, which is (N,..., Hq, L, S).")
-_MASK = (_DOCSTRING, "A boolean mask where a value of True indicates that the element *should* take part in attention.")
-CAUSAL = [
-    (_DOCSTRING, "If set to true, the attention masking is a lower triangular matrix when the mask is a square matrix."),
-    (_DOCSTRING, "The attention masking has the form of the upper left causal bias due to the alignment (see "
-                 "torch.nn.attention.bias.CausalBias) when the mask is a non-square matrix."),
-    (_DOCSTRING, "An error is thrown if both attn_mask and is_causal are set.")]
-SCALE = (
-    _DOCSTRING, r"Scaling factor applied prior to softmax. If None, the default value is set to \frac{1}{\sqrt{E}}.")
-_GQA = (_DOCSTRING, "If set to True, Grouped Query Attention (GQA) is enabled, by default it is set to False.")
-DOCUMENTS = {
-    "attention": _EQUIVALENT,
-    "bias": [_BIAS, _SHAPE],
-    "keep": [_MASK, _SHAPE],
-    "kv_lengths": _MASK,
-    "window": _MASK,
-    "causal": CAUSAL,
-    "mask_added": _EQUIVALENT,
-    "nan": [_EQUIVALENT, (_DOCSTRING, "return attn_weight @ value")],
-    "scale": SCALE,
-    "gqa": [_GQA, _REPEATED, (_DOCSTRING, "Grouped Query Attention (GQA) is an experimental feature.")],
-    "batch_invariant": (
-        _PAGE, "Then (A@B)[0] (the first element of the batched result) is not guaranteed to be bitwise identical to A[0]@B[0] "
-               "(the matrix product of the first elements of the input batches) even though mathematically it's an identical "
-               "computation."),
-    "form.rank": _BATCHES,
-    "form.mask": _SHAPE,
-    "form.mask_type=bool": _MASK,
-    "form.mask_type=float": _BIAS,
-    "form.causal=flag": CAUSAL,
-    "form.scale": SCALE,
-    "form.gqa": _GQA,
-}
-_UPCAST = (
-    _DOCSTRING, "For math backend, all intermediates are kept in torch.float if inputs are in torch.half or torch.bfloat16.")
+DOCUMENTS = quotes(r"""
+page notes/numerical_accuracy | batch_invariant | Then (A@B)[0] (the first element of the batched result) is not guaranteed to be bitwise identical to A[0]@B[0] (the matrix product of the first elements of the input batches) even though mathematically it's an identical computation.
+docstring of torch.nn.functional.scaled_dot_product_attention
+    attention mask_added nan | attn_weight = query @ key.transpose(-2, -1) * scale_factor attn_weight += attn_bias attn_weight = torch.softmax(attn_weight, dim=-1)
+    bias form.mask_type=float ! scaled_dot_product_attention documents float masks of the query's type alone | A float mask of the same type as query, key, value that is added to the attention score.
+    keep kv_lengths window form.mask_type=bool | A boolean mask where a value of True indicates that the element *should* take part in attention.
+    bias keep form.mask | Attention mask; shape must be broadcastable to the shape of attention weights, which is (N,..., Hq, L, S).
+    causal form.causal=flag | If set to true, the attention masking is a lower triangular matrix when the mask is a square matrix.
+    causal form.causal=flag | The attention masking has the form of the upper left causal bias due to the alignment (see torch.nn.attention.bias.CausalBias) when the mask is a non-square matrix.
+    causal form.causal=flag | An error is thrown if both attn_mask and is_causal are set.
+    nan | return attn_weight @ value
+    scale form.scale | Scaling factor applied prior to softmax. If None, the default value is set to \frac{1}{\sqrt{E}}.
+    gqa form.gqa | If set to True, Grouped Query Attention (GQA) is enabled, by default it is set to False.
+    gqa ! the operator wants as many heads of keys as of queries, and Dv = D | key = key.repeat_interleave(query.size(-3)//key.size(-3), -3)
+    gqa | Grouped Query Attention (GQA) is an experimental feature.
+    form.rank ! without a batch there is one sample | N: \text{Batch size} ... : \text{Any number of other batch dimensions (optional)}
+    ! scaled_dot_product_attention has no softcap | scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False)
+    ! the operator wants as many heads of keys as of queries, and Dv = D | Each of the fused kernels has specific input limitations.
+""")
 
 
 class Sdpa(Subject):
@@ -157,17 +122,13 @@ class Sdpa(Subject):
 class Math(Sdpa):
     """The backend that the document calls "a PyTorch implementation defined in C++ matching the above formulation"."""
 
-    documents = {
-        **DOCUMENTS,
-        "policy": [
-            _UPCAST,
-            (_PAGE, "Computations are performed in FP32/TF32, and the final FP32 results are then downcasted back to "
-                    "FP16/BF16.")],
-        "form.reduction=f32": _UPCAST,
-        "form.reduction=reduced": (
-            _PAGE, "For scenarios where reduced-precision reductions are preferred for speed, they can be enabled with the "
-                   "following setting: torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)"),
-    }
+    documents = DOCUMENTS | quotes("""
+docstring of torch.nn.functional.scaled_dot_product_attention
+    policy form.reduction=f32 | For math backend, all intermediates are kept in torch.float if inputs are in torch.half or torch.bfloat16.
+page notes/numerical_accuracy
+    policy | Computations are performed in FP32/TF32, and the final FP32 results are then downcasted back to FP16/BF16.
+    form.reduction=reduced | For scenarios where reduced-precision reductions are preferred for speed, they can be enabled with the following setting: torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
+""")
     forms = {**Sdpa.forms, "reduction": ["f32", {"value": "reduced", "contract": _REDUCED}]}  # for 16-bit types
     backend = SDPBackend.MATH
     contract = {"policy": {"f32": "f32", "f64": "f64", "f16": _IN_FLOAT.format("f16"), "bf16": _IN_FLOAT.format("bf16")},

@@ -8,16 +8,16 @@ from functools import partial
 from . import _onnx_reference as engine
 from ._onnx_attention import Attention
 from ._onnx_call import SESSIONS
+from ._quotes import quotes
 
 
 class ReferenceAttention(Attention):
     """No session runs the model: it has none of their forms but the constants."""
 
-    documents = Attention.documents | {
-        "attention": ("docstring of onnx.reference.ReferenceEvaluator",
-                      "Mismatches may remain between the official specifications and the implementation here. In the case of "
-                      "such a mismatch, the official spec overrides this implementation."),
-    }
+    documents = Attention.documents | quotes("""
+docstring of onnx.reference.ReferenceEvaluator
+    attention | Mismatches may remain between the official specifications and the implementation here. In the case of such a mismatch, the official spec overrides this implementation.
+""")
     forms = {form: values[:1] if form in SESSIONS and form != "constants" else values for form, values in Attention.forms.items()}
 
     def offered(self):

@@ -1,7 +1,7 @@
 """Subjects onnxruntime:NAME: the attention and normalisation operators of ONNX Runtime, and graphs of standard ones,
 CPUExecutionProvider.
 
-The contracts are at the head of each subject's module, the sentences they come from in its DOCUMENTS. Those with variants
+The contracts are at the head of each subject's module, the sentences they come from in its quotes. Those with variants
 draw the form of each call, too; the variants are short for one form that stays. Tensors of ONNX Runtime have no strides, so
 every view is packed before the call.
 """
