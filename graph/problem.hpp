@@ -53,6 +53,8 @@ enum class Regime : std::uint8_t {
   given_noise_1,
 };
 std::string_view name(Regime regime) noexcept;
+// Tells whether it makes an input of the owner's numbers.
+constexpr bool is_given(Regime regime) noexcept { return regime >= Regime::given; }
 // Throws Error(usage) with the names there are.
 Regime regime_named(std::string_view name);
 // The regimes of a role, the simplest first.
@@ -67,6 +69,9 @@ struct Problem {
   Index given = 0;  // index in the owner's inputs, where one is made of them
   friend bool operator==(const Problem&, const Problem&) = default;
 };
+
+// The name of an open axis of an input: its symbol, or "input.axis" where it has none.
+std::string open_name(const Input& input, std::size_t axis);
 
 inline constexpr Index longest_size = Index{1} << 16;
 
