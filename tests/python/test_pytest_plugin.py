@@ -132,9 +132,9 @@ class Plugin(unittest.TestCase):
         for_one = self.imports()
         self.assertEqual(self.pytest("--attest", "--attest-cases", 5, "-k", "right"), 0, self.output)
         self.assertLessEqual(self.imports(), for_one)
-        self.assertEqual(for_one, 2)  # the listing, and the process that jobs are forked from
+        self.assertEqual(for_one, 1)  # by the process that jobs are forked from
         self.assertEqual(self.pytest("--attest", "--attest-cases", 5, "-k", "right and guards", where="kernels.py"), 0, self.output)
-        self.assertEqual(self.imports(), 2)  # pytest itself does not import a file that is named
+        self.assertEqual(self.imports(), 1)  # pytest itself does not import a file that is named
         self.write(kernels=KERNELS + "\ndef test_mine():\n    pass\n")
         self.assertEqual(self.pytest("--attest", "--attest-cases", 5, "-k", "(right and guards) or test_mine", where="kernels.py"), 0, self.output)
         self.assertEqual(self.results(), {"kernels.right::guards": "passed", "kernels::test_mine": "passed"})
@@ -210,6 +210,18 @@ class Plugin(unittest.TestCase):
         self.assertEqual(self.pytest("--attest"), 1, self.output)
         self.assertEqual(self.results(), {"broken::import": "failure", "dies::import": "failure", "elsewhere::import": "skipped"})
         for words in ("no_such_module_anywhere", "ended the process with 7", "needs a GPU"):
+            self.assertIn(words, self.output)
+
+    def test_what_the_text_of_a_file_does_not_show_is_learned_by_importing_it(self):
+        hidden = KERNELS + "\nfor factor in (1, 2):\n    attest.subject(name=f'times_{factor}')(lambda q, k, v: v)\n"
+        self.write(kernels=hidden, quiet="import attest\n@attest.subject\ndef f(q, k, v): pass\nattest.no_such_name\n",
+                   away="import attest, helper\n@attest.subject\ndef f(q, k, v): pass\n",
+                   helper="import attest\ndef need(): raise attest.Unsupported('needs two GPUs')\nneed()\n")
+        self.assertEqual(self.pytest("--attest", "--collect-only", "-q", "kernels.py"), 0, self.output)
+        self.assertIn("kernels.py::times_2::guards\n", self.output)
+        self.assertEqual(self.pytest("--attest", "--attest-cases", 5, "-k", "f and guards"), 1, self.output)
+        self.assertEqual(self.results(), {"quiet.f::guards": "failure", "away.f::guards": "skipped"}, self.output)
+        for words in ("no_such_name", "needs two GPUs"):
             self.assertIn(words, self.output)
 
     def test_seeds(self):

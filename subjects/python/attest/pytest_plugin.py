@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 DECLARES = re.compile(rb"\battest\.subject\b|^\s*@subject\b", re.MULTILINE)
+CANNOT_START = 4  # the exit status of a subject that cannot be started
 MAY_TEST = re.compile(rb"(?<!at)test|\bimport +\*", re.IGNORECASE)  # text of any file with tests of pytest's default names
 
 
@@ -99,16 +100,26 @@ class SubjectFile(pytest.File):
     """A script with subjects, which another process imports."""
 
     def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
-        from . import program
+        from .declared import declared
 
-        done = subprocess.run([sys.executable, "-m", "attest.listing", str(self.path)], env=program.environment(),
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        said = json.loads(done.stdout) if done.stdout else {"error": f"importing it ended the process with {done.returncode}"}
+        said = declared(self.path)
+        if said is None:
+            said = listed(self.path)
         if isinstance(said, dict):
-            yield Unlisted.from_parent(self, name="import", said=said, err=done.stderr)
+            yield Unlisted.from_parent(self, name="import", said=said)
             return
         for subject in said:
             yield Subject.from_parent(self, name=subject["name"], subject=subject)
+
+
+def listed(path: Path) -> Any:
+    """What a process that imports a script says of it (listing.py); of one that it cannot import with what that process printed, "err"."""
+    from . import program
+
+    done = subprocess.run([sys.executable, "-m", "attest.listing", str(path)], env=program.environment(), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
+    said = json.loads(done.stdout) if done.stdout else {"error": f"importing it ended the process with {done.returncode}"}
+    return {**said, "err": done.stderr} if isinstance(said, dict) else said
 
 
 class Subject(pytest.Collector):
@@ -145,7 +156,9 @@ class Subject(pytest.Collector):
         except Failure as failure:
             return {"report": failure.report}
         except NotTested as error:
-            return {"error": str(error), "status": error.status, "report": error.report}
+            found = {"error": str(error), "status": error.status, "report": error.report}
+            said = listed(self.path) if error.status == CANNOT_START else None
+            return {**found, "unsupported": said["unsupported"]} if isinstance(said, dict) and "unsupported" in said else found
 
     def collect(self) -> Iterator[pytest.Item]:
         several = len(self.subject["ops"]) > 1
@@ -172,14 +185,14 @@ def laws(config: pytest.Config, op: str) -> list[str]:
 class Unlisted(pytest.Item):
     """A script whose subjects nobody knows: a failure, unless it says itself that it cannot be asked here."""
 
-    def __init__(self, *, said: dict[str, str], err: str, **rest: Any) -> None:
+    def __init__(self, *, said: dict[str, str], **rest: Any) -> None:
         super().__init__(**rest)
-        self.said, self.err = said, err
+        self.said = said
 
     def runtest(self) -> None:
         if "unsupported" in self.said:
             pytest.skip(self.said["unsupported"])
-        pytest.fail(f"{self.err}{self.said['error']}", pytrace=False)
+        pytest.fail(f"{self.said['err']}{self.said['error']}", pytrace=False)
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         return self.path, 0, self.name
@@ -196,6 +209,7 @@ class Campaign:
         applies = not verdicts or unjudged or 2 * self.report["refused"] > self.report["cases"]
         self.error, self.status = (found.get("error", ""), found.get("status", 0)) if applies else ("", 0)
         self.tells_error = (unjudged or asked)[0]
+        self.unsupported = found.get("unsupported", "")  # why the script cannot be asked here
         # Each failing problem is one of a finding: then what a law saw on others than the first of it is told, too.
         self.all_told = sum(finding["failures"] for finding in self.report.get("findings", [])) >= self.report.get("failing_cases", 0)
         self.tells: dict[str, list[dict[str, Any]]] = {}  # law -> the defects that it tells
@@ -263,6 +277,8 @@ class Law(pytest.Item):
         if self.law == campaign.asked[0]:
             self.user_properties += [("attest waits", f"{self.parent.nodeid}: {reason}: {', '.join(laws)}")
                                      for reason, laws in campaign.waiting().items()]
+        if campaign.unsupported:
+            pytest.skip(campaign.unsupported)
         if campaign.error and self.law == campaign.tells_error:
             raise NotTested(campaign.error, campaign.status)
         if campaign.error and "verdicts" not in campaign.report:
