@@ -42,8 +42,9 @@ class Module:
             for reason in reasons:
                 self.refused.setdefault(reason, []).append((document, sentence))
         self.raised = {text: node.lineno for node in ast.walk(tree)
-                       if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Unsupported"
-                       for text in self.texts(node.args[0])}
+                       if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Unsupported", "refuse")
+                       and not isinstance(node.args[-1], ast.Name)  # refuse() itself
+                       for text in self.texts(node.args[-1])}
 
     def texts(self, node):
         """The texts that a string expression may have."""

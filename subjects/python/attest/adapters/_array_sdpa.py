@@ -10,7 +10,7 @@ import numpy as np
 from attest import Refused, Unsupported
 
 from ._arguments import unlaid, unlaid_text
-from ._forms import Formed
+from ._forms import Formed, described
 from ._quotes import citing
 
 STORED = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32", "bool": "bool"}
@@ -39,14 +39,9 @@ class ArraySdpa(Formed):
         super().__init__(f"{self.adapter or self.library}:{name}", **pinned)
 
     def describe(self):
-        always = {
-            "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True, "bias_dtypes": ["same"],
-            "keep": True, "kv_lengths": True, "window": True, "softcap": False, "lse": False, "stages": [],
-            "scale": "any", "strides": "any", "dims": {"dv": "=d"}, "forms": self.offered(),
-        }
-        return {"ops": ["attention"], "dtypes": list(self.dtypes), "concurrent": False,
-                "supports": always | self.supports, "contract": self.promised(self.contract),
-                "documents": self.quoted(citing(self.release)), **self.times}
+        supports = {"scale": "any", "dims": {"dv": "=d"}, "forms": self.offered(), **self.supports}
+        return described("attention", self.dtypes, supports, self.promised(self.contract),
+                         documents=self.quoted(citing(self.release)), **self.times)
 
     def attention(self, call):
         asked = self.asked(call)

@@ -1,5 +1,7 @@
 """The forms in which an adapter says a call (docs/plugin.md, "forms")."""
 
+from attest import Unsupported
+
 from ._quotes import told
 
 
@@ -16,6 +18,35 @@ def drawn(value, where="", **needs):
 def may_be_empty(*dims):
     """supports' `dims` of those that may be 0: no document excludes a tensor without elements."""
     return {name: [0, None, 1] for name in dims}
+
+
+def refuse(holds, reason):
+    """Raises attest.Unsupported where that holds."""
+    if holds:
+        raise Unsupported(reason)
+
+
+ALWAYS = {  # describe's `supports` of most adapters, by the operation
+    "attention": {
+        "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True, "bias_dtypes": ["same"], "keep": True,
+        "kv_lengths": True, "window": True, "softcap": False, "lse": False, "stages": [], "strides": "any"},
+    "layer_norm": {
+        "norms": ["layer"], "residual": False, "sum_out": False, "gamma": True, "beta": True, "param_dtypes": ["same"],
+        "strides": "any"},
+    "mha": {
+        "memory": ["self"], "in_biases": True, "out_bias": True, "causal": True, "align": ["top_left", "bottom_right"],
+        "gqa": False, "bias": True, "keep": True, "kv_lengths": True, "scale": "default", "stages": [], "strides": "any"},
+}
+
+
+# The ways of a whole block of which no document says which one is taken.
+BLOCK_WAYS = {"projections": ["rounded", "separate", "unrounded"], "heads": ["rounded", "unrounded"]}
+
+
+def described(op, dtypes, supports, contract, **more):
+    """What describe() returns."""
+    return {"ops": [op], "dtypes": list(dtypes), "concurrent": False, "supports": {**ALWAYS[op], **supports}, "contract": contract,
+            **more}
 
 
 class Formed:

@@ -25,7 +25,7 @@ from attest import Unsupported
 
 from ._arguments import given, laid, unlaid
 from ._array_sdpa import ArraySdpa, Asked, STORED
-from ._forms import drawn, may_be_empty
+from ._forms import drawn, may_be_empty, refuse
 from ._masks import added_to, keep_of, narrowed, open_keys, shaped, starts_top_left, windowed
 from ._quotes import quotes
 
@@ -145,11 +145,9 @@ class Sdpa(Jax):
         self.implementation = implementation
 
     def asked(self, call):
-        if call.softcap > 0:
-            raise Unsupported("jax.nn.dot_product_attention has no softcap")
+        refuse(call.softcap > 0, "jax.nn.dot_product_attention has no softcap")
         said = self.said(call)
-        if said["rank"] == "tnh" and call.q.shape[0] != 1:
-            raise Unsupported("without a batch there is one sample")
+        refuse(said["rank"] == "tnh" and call.q.shape[0] != 1, "without a batch there is one sample")
         layout = {"btnh": "blhd", "tnh": "lhd"}[said["rank"]]
         arguments = {name: laid(call, view, layout) for name, view in (("query", "q"), ("key", "k"), ("value", "v"))}
         arguments |= masks_of(call, said) | lengths_of(call, said)

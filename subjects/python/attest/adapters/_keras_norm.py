@@ -24,6 +24,7 @@ import numpy as np
 from attest import Refused
 
 from ._array_sdpa import STORED
+from ._forms import described
 from ._quotes import citing, quotes, told
 
 _OF_LAYER = quotes("""
@@ -75,11 +76,10 @@ class Norm:
         self.layers, self.calls = {}, 0
 
     def describe(self):
-        supports = {"norms": ["rms" if self.rms else "layer"], "residual": False, "sum_out": False, "gamma": True,
-                    "beta": not self.rms, "param_dtypes": ["same", "f32"], "strides": "any", "dims": {"rows": [0, None, 1]}}
-        return {"ops": ["layer_norm"], "dtypes": self.dtypes, "concurrent": False, "supports": supports,
-                "contract": self.promised(), "plan_ms": self.plan_ms(),
-                "documents": told(self.documents, citing("keras 3.15.1"))}
+        supports = {"norms": ["rms" if self.rms else "layer"], "beta": not self.rms, "param_dtypes": ["same", "f32"],
+                    "dims": {"rows": [0, None, 1]}}
+        return described("layer_norm", self.dtypes, supports, self.promised(), plan_ms=self.plan_ms(),
+                         documents=told(self.documents, citing("keras 3.15.1")))
 
     def promised(self):
         return (_RMS_CONTRACTS if self.rms else _LAYER_CONTRACTS)[self.backend]

@@ -13,10 +13,9 @@ float32 of it, so that no operation has a result of that type.
 import keras
 import ml_dtypes
 
-from attest import Unsupported
-
 from ._arguments import given, laid
 from ._array_sdpa import ArraySdpa, Asked, STORED
+from ._forms import refuse
 from ._masks import added_to, keep_of, narrowed, shaped, starts_top_left
 from ._quotes import quotes
 
@@ -66,8 +65,7 @@ class Sdpa(ArraySdpa):
         self.version = f"keras {keras.__version__}, {backend} {__import__(backend).__version__}"
 
     def asked(self, call):
-        if call.softcap > 0:
-            raise Unsupported("attn_logits_soft_cap is only supported in JAX TPU backend")
+        refuse(call.softcap > 0, "attn_logits_soft_cap is only supported in JAX TPU backend")
         said = self.said(call)
         arguments = {name: laid(call, view, "blhd") for name, view in (("query", "q"), ("key", "k"), ("value", "v"))}
         flag = said["causal"] == "flag" and call.causal and starts_top_left(call)

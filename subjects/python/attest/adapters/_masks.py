@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from attest import Unsupported
-
+from ._forms import refuse
 from ._quotes import refusals
 
 TOP_LEFT, BOTTOM_RIGHT = 0, 1  # Call.align
@@ -91,8 +90,7 @@ def added_to(call, keep, dtype, bias=None):
     largest = {"f16": 65504.0, "bf16": 2.0**128, "f32": 2.0**128, "f64": np.finfo(float).max}[call.dtype]
     with np.errstate(all="ignore"):
         product = call.q.shape[3] * magnitude(call.q, call.dtype) * magnitude(call.k, call.dtype) * max(1.0, abs(call.scale))
-    if not product < largest:
-        raise Unsupported("a score that overflows, plus -inf, is NaN: no mask to add says that a key is left out")
+    refuse(not product < largest, "a score that overflows, plus -inf, is NaN: no mask to add says that a key is left out")
     return added(keep, dtype, bias)
 
 

@@ -21,6 +21,7 @@ from attest import Unsupported
 
 from ._arguments import given, laid
 from ._array_sdpa import ArraySdpa, Asked, STORED
+from ._forms import refuse
 from ._masks import BOTTOM_RIGHT, causal_alone, one_mask, shaped
 from ._quotes import quotes
 
@@ -60,8 +61,7 @@ class Sdpa(ArraySdpa):
     }
 
     def asked(self, call):
-        if call.softcap > 0:
-            raise Unsupported("scaled_dot_product_attention has no softcap")
+        refuse(call.softcap > 0, "scaled_dot_product_attention has no softcap")
         if call.bias is not None and call.bias_dtype not in _PROMOTE[call.dtype]:
             raise Unsupported("an additive mask's type must promote to the promoted type of q, k, and v")
         said = self.said(call)

@@ -20,7 +20,7 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._forms import drawn, may_be_empty
+from ._forms import drawn, may_be_empty, refuse
 from ._masks import BOTTOM_RIGHT, TOP_LEFT, keep_of, lengths_as_keep, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, MOVED, SESSIONS, TYPES, UNMOVED, Operator, attribute, check, heads_inside, past_length, scale_attribute,
@@ -116,8 +116,7 @@ class Attention(Operator):
     def node(self, call):
         check(call, "Attention", TYPES, window=True)
         said = self.said(call)
-        if call.scale < 0:
-            raise Unsupported("Attention scales Q and K by sqrt(scale): a negative scale has none")
+        refuse(call.scale < 0, "Attention scales Q and K by sqrt(scale): a negative scale has none")
         attributes = scale_attribute(call, said["scale"])
         if call.softcap > 0:
             attributes["softcap"] = attribute("softcap", call.softcap, call.dtype)
@@ -228,8 +227,7 @@ def shaped(mask, form, keys_alone, scores):
     if form == "short":
         open_keys = (mask if mask.dtype == bool else mask != -np.inf).any((0, 1, 2))
         length = max(2, 1 + int(open_keys.nonzero()[0].max(initial=-1)))
-        if length >= scores[3]:
-            raise Unsupported("the last key is attended to: no shorter mask says this")
+        refuse(length >= scores[3], "the last key is attended to: no shorter mask says this")
         mask = mask[..., :length]
     if form != "broadcast" and not keys_alone:
         mask = np.broadcast_to(mask, (*mask.shape[:2], scores[2], mask.shape[3]))

@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from attest import Unsupported
-
-from ._forms import Formed
+from ._forms import Formed, described, refuse
 from ._masks import TOP_LEFT, windowed
 from ._quotes import refusals
 
@@ -89,14 +87,10 @@ def scale_attribute(call, form):
 
 def check(call, op, dtypes, window=False):
     """Raises Unsupported for what no operator here offers."""
-    if call.dtype not in dtypes:
-        raise Unsupported(f"{op} has no {call.dtype} kernel in this build")
-    if windowed(call) and not window:
-        raise Unsupported(f"{op} has no sliding window in this version")
-    if call.lse is not None:
-        raise Unsupported(f"{op} does not return the log-sum-exp")
-    if call.bias is not None and call.bias_dtype != call.dtype:
-        raise Unsupported(f"{op} takes a bias of the query's type only")
+    refuse(call.dtype not in dtypes, f"{op} has no {call.dtype} kernel in this build")
+    refuse(windowed(call) and not window, f"{op} has no sliding window in this version")
+    refuse(call.lse is not None, f"{op} does not return the log-sum-exp")
+    refuse(call.bias is not None and call.bias_dtype != call.dtype, f"{op} takes a bias of the query's type only")
 
 
 def attribute(name, value, dtype):
@@ -104,8 +98,7 @@ def attribute(name, value, dtype):
     with np.errstate(over="ignore", under="ignore"):
         stored = float(np.float32(value))
     allowed = 0.0 if dtype == "f64" else 2.0**-24 * abs(value)  # one rounding is part of every narrower policy
-    if not abs(stored - value) <= allowed:
-        raise Unsupported(f"this {name} is no 32-bit float, which is what the attribute holds")
+    refuse(not abs(stored - value) <= allowed, f"this {name} is no 32-bit float, which is what the attribute holds")
     return stored
 
 
@@ -151,13 +144,10 @@ def past_length(call, wanted):
     if call.align == TOP_LEFT:
         if wanted == "empty":
             return 0
-        if always:
-            raise Unsupported("a past moves the diagonal off the top left")
+        refuse(always, "a past moves the diagonal off the top left")
         return None
-    if call.kv_lengths is not None and np.any(call.kv_lengths != lk):
-        raise Unsupported("a past moves the diagonal by the same length for every sample")
-    if lk < lq:
-        raise Unsupported("more queries than keys under a bottom-right diagonal: a past has no negative length")
+    refuse(call.kv_lengths is not None and np.any(call.kv_lengths != lk), "a past moves the diagonal by the same length for every sample")
+    refuse(lk < lq, "more queries than keys under a bottom-right diagonal: a past has no negative length")
     return lk - lq if lk > lq or always else None
 
 
@@ -178,8 +168,7 @@ def crossed(past_key, past_value, tokens):
     """(past_key, past_value, cache_indirection) whose rows are pairs of beams: every other token of a beam lies in the row of the
     other beam. `tokens`: as of buffer()."""
     rows = len(past_key)
-    if rows % 2:
-        raise Unsupported("rows of the batch are pairs of beams")
+    refuse(rows % 2, "rows of the batch are pairs of beams")
     here = np.arange(past_key.shape[2]) % 2 == 0
     other = np.arange(rows) ^ 1
     crossing = [np.where(here[:, None], past, past[other]) for past in (past_key, past_value)]
@@ -202,13 +191,8 @@ class Operator(Formed):
         self.version = engine.versions()
 
     def described(self, dtypes, supports, contract):
-        always = {
-            "causal": True, "align": ["top_left", "bottom_right"], "bias": True, "bias_dtypes": ["same"], "keep": True,
-            "kv_lengths": True, "window": False, "lse": False, "stages": [], "strides": "any",
-        }
-        return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False,
-                "supports": {**always, "forms": self.offered(), **supports}, "contract": contract,
-                "documents": self.quoted(cited), **self.times}
+        return described("attention", dtypes, {"window": False, "forms": self.offered(), **supports}, contract,
+                         documents=self.quoted(cited), **self.times)
 
     def attention(self, call):
         node = self.node(call)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attest import Unsupported
-
+from ._forms import refuse
 from ._masks import keep_of, narrowed
 from ._quotes import refusals
 
@@ -62,7 +61,6 @@ class Rest:
 
 def normalised_scores(output, call):
     """The rest behind scores of which nobody says whether masks are in them: the keys that are open, softmax and values."""
-    if call.bias is not None:
-        raise Unsupported(f"whether the bias is in {output} is not said")
+    refuse(call.bias is not None, f"whether the bias is in {output} is not said")
     keep = keep_of(call, None if call.keep is None else narrowed(call.keep))
     return Rest(output, "masked", mask=None if keep is None else np.where(keep, 0, -np.inf))

@@ -16,6 +16,7 @@ shape (batch_size, num_heads, kv_sequence_length, head_size)", which the schema 
 import numpy as np
 
 from . import _onnxruntime_contrib_attention as contrib, _onnxruntime_mha as multi_head
+from ._forms import BLOCK_WAYS, described
 from ._mha_call import as_attention
 from ._onnx_call import DEFAULT_THREADS, cited, scale_attribute
 from ._onnx_node import Graph, Step
@@ -36,13 +37,8 @@ class Block:
         self.optimisation, self.weights, self.bias, self.projection = optimisation, weights, bias, projection
 
     def describe(self):
-        supports = {
-            "memory": self.memory, "in_biases": True, "out_bias": True, "causal": True, "align": ["top_left", "bottom_right"],
-            "gqa": False, "bias": True, "keep": True, "kv_lengths": True, "scale": "any", "stages": [], "strides": "any",
-        }
-        contract = {"exp_ulp": {"f32": 4}, "projections": ["rounded", "separate", "unrounded"], "heads": ["rounded", "unrounded"]}
-        return {"ops": ["mha"], "dtypes": list(DTYPES), "concurrent": False, "supports": supports, "contract": contract,
-                "documents": told(self.documents, cited)}
+        return described("mha", DTYPES, {"memory": self.memory, "scale": "any"}, {"exp_ulp": {"f32": 4}} | BLOCK_WAYS,
+                         documents=told(self.documents, cited))
 
     def mha(self, call):
         call.out[...] = self.engine.run(self.graph(call))

@@ -19,7 +19,7 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._forms import drawn, may_be_empty
+from ._forms import drawn, may_be_empty, refuse
 from ._masks import BOTTOM_RIGHT, added_to, diagonal_as_keep, lengths_as_keep, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, Operator, buffer, check, heads_inside, scale_attribute, session, split,
@@ -85,15 +85,11 @@ class ContribAttention(Operator):
         check(call, "Attention", DTYPES, window=True)
         said = self.said(call)
         (_, heads, lq, d), (lk, dv) = call.q.shape, call.v.shape[2:]
-        if call.k.shape[1] != heads:
-            raise Unsupported("Attention has one num_heads for query, key and value")
-        if call.softcap > 0:
-            raise Unsupported("Attention has no softcap")
-        if lk < lq:
-            raise Unsupported("kv_sequence_length equals to sequence_length in self-attention")
+        refuse(call.k.shape[1] != heads, "Attention has one num_heads for query, key and value")
+        refuse(call.softcap > 0, "Attention has no softcap")
+        refuse(lk < lq, "kv_sequence_length equals to sequence_length in self-attention")
         past = lk - lq if lk > lq or said["past"] != "needed" else None
-        if past is not None and dv != d:
-            raise Unsupported("when there is past state, hidden dimension for Q, K and V shall be the same")
+        refuse(past is not None and dv != d, "when there is past state, hidden dimension for Q, K and V shall be the same")
 
         attributes = {"num_heads": heads, **scale_attribute(call, said["scale"])}
         if dv != d or said["hidden_sizes"] == "explicit":
@@ -108,8 +104,7 @@ class ContribAttention(Operator):
         rows, weights = projected(call.q, k, v, said["projection"])
         bias = np.zeros(weights.shape[1], weights.dtype) if said["projection_bias"] == "zeros" else None
         mask_index, attention_bias = masks(call, said["mask_index"])
-        if past is not None and attention_bias is not None:
-            raise Unsupported("Attention cannot have both past and attention_bias")
+        refuse(past is not None and attention_bias is not None, "Attention cannot have both past and attention_bias")
         inputs = [("input", rows), ("weights", weights), ("bias", bias), ("mask_index", mask_index),
                   ("past", None if past is None else np.stack([past_k, past_v])), ("attention_bias", attention_bias)]
         outputs = ["output"] if past is None else ["output", "present"]
@@ -126,11 +121,9 @@ class ContribAttention(Operator):
 def projected(q, k, v, form):
     """(input, weights) whose product is q, k and v side by side."""
     stacked = np.concatenate([heads_inside(x) for x in (q, k, v)], 2)
-    if not np.isfinite(stacked).all():
-        raise Unsupported("a NaN or an infinity spreads over its row in the projections")
+    refuse(not np.isfinite(stacked).all(), "a NaN or an infinity spreads over its row in the projections")
     b, length, width = stacked.shape
-    if (width if form == "identity" else b * length) > _WIDEST:
-        raise Unsupported(f"projections wider than {_WIDEST} are not made")
+    refuse((width if form == "identity" else b * length) > _WIDEST, f"projections wider than {_WIDEST} are not made")
     if form == "identity":
         return stacked, np.eye(width, dtype=stacked.dtype)
     return np.eye(b * length, dtype=stacked.dtype).reshape(b, length, b * length), stacked.reshape(b * length, width)
@@ -176,8 +169,7 @@ def ranges(keep, lengths, shape, form):
     real = np.ones((1, 1, 1, lk), bool) if keep is None else keep
     if lengths is not None:
         real = real & lengths_as_keep(lengths, lk)
-    if real.shape[2] > 1:
-        raise Unsupported("this mask differs between queries")
+    refuse(real.shape[2] > 1, "this mask differs between queries")
     real = np.broadcast_to(real, (b, 1, 1, lk))[:, 0, 0]
     count = real.sum(1)
     starts = np.where(count > 0, real.argmax(1), 0)

@@ -16,9 +16,7 @@ through inserted casts.
 
 import numpy as np
 
-from attest import Unsupported
-
-from ._forms import drawn
+from ._forms import drawn, refuse
 from ._masks import added_to, keep_of, narrowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, Operator, buffer, check, crossed, heads_inside, scale_attribute, session, token_mask,
@@ -79,12 +77,9 @@ class DecoderMaskedMultiHeadAttention(Operator):
         check(call, "DecoderMaskedMultiHeadAttention", DTYPES, window=True)
         said = self.said(call)
         (_, heads, lq, d), lk = call.q.shape, call.k.shape[2]
-        if lq != 1:
-            raise Unsupported("DecoderMaskedMultiHeadAttention supports input sequence length of 1")
-        if call.k.shape[1] != heads or call.v.shape[3] != d:
-            raise Unsupported("DecoderMaskedMultiHeadAttention has one num_heads and one head_size")
-        if call.softcap > 0:
-            raise Unsupported("DecoderMaskedMultiHeadAttention has no softcap")
+        refuse(lq != 1, "DecoderMaskedMultiHeadAttention supports input sequence length of 1")
+        refuse(call.k.shape[1] != heads or call.v.shape[3] != d, "DecoderMaskedMultiHeadAttention has one num_heads and one head_size")
+        refuse(call.softcap > 0, "DecoderMaskedMultiHeadAttention has no softcap")
 
         attributes = {"num_heads": heads, **scale_attribute(call, said["scale"])}
         if said["filter_value"] == "lowest":
@@ -92,15 +87,13 @@ class DecoderMaskedMultiHeadAttention(Operator):
         mask_index, bias = masks(call)
         key, value, past_key, past_value, past_length, shared = call.k, call.v, None, None, None, {}
         if said["keys"] == "cross":
-            if bias is not None:
-                raise Unsupported("DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention")
+            refuse(bias is not None, "DecoderMaskedMultiHeadAttention does not support attention bias for cross-attention")
         else:
             key, value = heads_inside(call.k[:, :, -1:]), heads_inside(call.v[:, :, -1:])
             past_key, past_value = call.k[:, :, :-1], call.v[:, :, :-1]
         width, indirection = {"none": None, "one": 1, "two": 2}[said["beam"]], None
         if said["beam"] == "two":
-            if said["keys"] == "cross":
-                raise Unsupported("cross-attention has no tokens that came from another beam")
+            refuse(said["keys"] == "cross", "cross-attention has no tokens that came from another beam")
             past_key, past_value, indirection = crossed(past_key, past_value, lk)
         if said["keys"] in ("shared", "reordered", "packed"):
             attributes["past_present_share_buffer"] = 1
@@ -141,6 +134,5 @@ def masks(call):
 def reordered(keys):
     b, heads, length, d = keys.shape
     x = 16 // keys.itemsize
-    if d % x:
-        raise Unsupported(f"the keys buffer is reordered in parts of {x}")
+    refuse(d % x, f"the keys buffer is reordered in parts of {x}")
     return keys.reshape(b, heads, length, d // x, x).transpose(0, 1, 3, 2, 4).reshape(keys.shape)

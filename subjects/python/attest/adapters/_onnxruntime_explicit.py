@@ -13,7 +13,7 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._forms import may_be_empty
+from ._forms import may_be_empty, refuse
 from ._masks import added_to, keep_of, narrowed
 from ._onnx_call import DEFAULT_THREADS, SESSIONS, TYPES, Operator, check, heads_inside, session
 from ._onnx_node import Graph, Step
@@ -136,8 +136,7 @@ class Made:
     def scores(self, q, k, form):
         scale = self.call.scale
         if form == "roots":
-            if scale < 0:
-                raise Unsupported("a negative scale has no root")
+            refuse(scale < 0, "a negative scale has no root")
             root = self.number("root", float(np.sqrt(scale)))
             return self.step("MatMul", self.step("Mul", q, root), self.step("Mul", k, root))
         if form == "queries":
@@ -147,8 +146,7 @@ class Made:
             return self.step("Mul", scores, self.number("scale", scale))
         with np.errstate(all="ignore"):
             divisor = self.number_type(1) / self.number_type(scale)
-        if scale == 0 or divisor == 0 or 1 / float(divisor) != scale:
-            raise Unsupported("the reciprocal of this scale is rounded")
+        refuse(scale == 0 or divisor == 0 or 1 / float(divisor) != scale, "the reciprocal of this scale is rounded")
         return self.step("Div", scores, self.number("divisor", float(divisor)))
 
     def masked(self, scores, form):

@@ -28,7 +28,7 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._forms import drawn, may_be_empty
+from ._forms import drawn, may_be_empty, refuse
 from ._masks import BOTTOM_RIGHT, TOP_LEFT, added_to, lengths_as_keep, narrowed, windowed
 from ._onnx_call import (
     DEFAULT_THREADS, SESSIONS, UNUSED, Operator, attribute, buffer, check, heads_inside, rolled, scale_attribute,
@@ -132,8 +132,7 @@ class GroupQueryAttention(Operator):
     def node(self, call):
         check(call, "GroupQueryAttention", DTYPES, window=True)
         said = self.said(call)
-        if call.k.shape[3] % 8 or call.v.shape[3] != call.k.shape[3]:
-            raise Unsupported("GroupQueryAttention has one head_size, a multiple of 8")
+        refuse(call.k.shape[3] % 8 or call.v.shape[3] != call.k.shape[3], "GroupQueryAttention has one head_size, a multiple of 8")
         sink = np.full(call.q.shape[1], -np.inf, call.q.dtype) if said["sink"] == "minus_inf" else None
         if said["sink"] in ("key", "smooth"):
             call, sink = without_null_key(call)
@@ -145,16 +144,14 @@ class GroupQueryAttention(Operator):
             attributes["softcap"] = attribute("softcap", call.softcap, call.dtype)
 
         if said["sink"] == "smooth":
-            if sink.any():
-                raise Unsupported("no first key is a factor in the denominator of each head")
+            refuse(sink.any(), "no first key is a factor in the denominator of each head")
             attributes["smooth_softmax"], sink = 1, None
 
         tokens = Tokens(call, said["cache"])
         query, key, value = tokens.queries(call.q), tokens.new(call.k), tokens.new(call.v)
         cos, sin, ids = None, None, None
         if said["rotary"] != "none":
-            if call.q.shape[3] % 16:
-                raise Unsupported("with rotary embeddings head_size is a multiple of 16")
+            refuse(call.q.shape[3] % 16, "with rotary embeddings head_size is a multiple of 16")
             attributes.update(do_rotary=1, rotary_interleaved=int(said["rotary"] == "interleaved"))
             asked, added, ids = tokens.numbered(call.q.shape[2], said["rotary"] == "positions")
             cos, sin = caches(tokens.total + 4, call.q.shape[3], call.q.dtype)
@@ -162,8 +159,7 @@ class GroupQueryAttention(Operator):
             query, key = turned_back(query, asked, interleaved), turned_back(key, added, interleaved)
         query, key, value = (heads_inside(x) for x in (query, key, value))
         if said["qkv"] == "packed":
-            if key.shape[1] != query.shape[1]:
-                raise Unsupported("packed QKV has as many keys as queries")
+            refuse(key.shape[1] != query.shape[1], "packed QKV has as many keys as queries")
             query, key, value = np.concatenate([query, key, value], 2), None, None
         past_key, past_value, shared = None, None, {}
         if said["cache"] == "window":
@@ -197,8 +193,7 @@ class GroupQueryAttention(Operator):
         if past_key is not None or said["present"] == "asked":
             outputs += ["present_key", "present_value"]
         if said["qk_output"] != "none":
-            if said["cache"] == "window":
-                raise Unsupported("qk_output is not implemented with sliding_window_cache=1")
+            refuse(said["cache"] == "window", "qk_output is not implemented with sliding_window_cache=1")
             attributes["qk_output"] = int(said["qk_output"][-1])
             outputs += [""] * (3 - len(outputs)) + ["output_qk"]
         rest = None
@@ -226,8 +221,7 @@ class Tokens:
         self.lk = lk
         self.lengths = np.full(b, lk) if call.kv_lengths is None else call.kv_lengths.astype(int)
         least, most = (int(self.lengths.min()), int(self.lengths.max())) if b else (lk, lk)
-        if least < 1:
-            raise Unsupported("a sample has at least one token")
+        refuse(least < 1, "a sample has at least one token")
         positions = call.causal or windowed(call)
         whole = bool(np.all(self.lengths == lq))
         padded = positions and call.align == BOTTOM_RIGHT
@@ -235,21 +229,17 @@ class Tokens:
         if most <= lq <= lk and cache != "all" and (whole or padded):
             self.total, self.added, self.past = lq, lq, 0
             if not whole:
-                if cache == "window":
-                    raise Unsupported("with sliding_window_cache no total_sequence_length is shorter than the step")
+                refuse(cache == "window", "with sliding_window_cache no total_sequence_length is shorter than the step")
                 self.ahead = tuple((lq - self.lengths).tolist())
             return
         if positions and call.align == TOP_LEFT and not whole:
             raise Unsupported("new tokens are the last of each sample's total_sequence_length: a diagonal at the bottom right")
-        if least < lq:
-            raise Unsupported("total_sequence_lengths are of past and new tokens: no fewer than there are queries")
-        if cache == "empty":
-            raise Unsupported("past context is needed")
+        refuse(least < lq, "total_sequence_lengths are of past and new tokens: no fewer than there are queries")
+        refuse(cache == "empty", "past context is needed")
         self.total = most
         self.added = 0 if cache == "all" else lq
         self.past = self.total - self.added
-        if lq > 1 and b > continued and self.past:
-            raise Unsupported("sequence_length > 1 requires batch_size == 1 when past context is present")
+        refuse(lq > 1 and b > continued and self.past, "sequence_length > 1 requires batch_size == 1 when past context is present")
 
     def queries(self, array):
         """An array that has a row for each query, [B, H, Lq, ...], in the operator's order."""
@@ -279,10 +269,8 @@ class Tokens:
     def resident(self, array, window):
         """A cache of capacity C, two rows more than the window W, as T tokens leave it: the quotes have the number of rows, with
         G = C - W + 1."""
-        if window < 1:
-            raise Unsupported("sliding_window_cache requires local_window_size > 0")
-        if window > 2 * self.lk + 8:
-            raise Unsupported("no cache is made for a window so much longer than the keys")
+        refuse(window < 1, "sliding_window_cache requires local_window_size > 0")
+        refuse(window > 2 * self.lk + 8, "no cache is made for a window so much longer than the keys")
         capacity, step = window + 2, 3
         cache = np.full((*array.shape[:2], capacity, array.shape[3]), UNUSED, array.dtype)
         for sample, keys, n in zip(cache, array, self.lengths):
@@ -313,12 +301,10 @@ def without_null_key(call):
 def diagonal(call):
     """The attributes of the causal mask and the window."""
     causal = call.causal or call.window_right == 0
-    if call.window_right > 0 and not causal:
-        raise Unsupported("local_window_size is a left window, of causal attention")
+    refuse(call.window_right > 0 and not causal, "local_window_size is a left window, of causal attention")
     if call.window_left < 0:
         return {} if causal else {"causal": 0}
-    if not causal:
-        raise Unsupported("local_window_size must be -1 when causal is 0")
+    refuse(not causal, "local_window_size must be -1 when causal is 0")
     return {"local_window_size": min(call.window_left + 1, LARGEST_INT)}
 
 

@@ -22,6 +22,7 @@ calls. bfloat16, for which there are kernels, is not asked: numpy has no such ty
 
 import numpy as np
 
+from ._forms import described
 from ._onnx_call import DEFAULT_THREADS, attribute
 from ._onnx_node import Node
 
@@ -45,10 +46,8 @@ class Normalization:
         self.axes, self.statistics, self.bias, self.rank = axes, statistics, bias, rank
 
     def describe(self):
-        always = {"strides": "any", "residual": "required" if self.skips else False, "sum_out": self.skips, "gamma": "required",
-                  "param_dtypes": ["same"]}
-        return {"ops": ["layer_norm"], "dtypes": list(self.dtypes), "concurrent": False,
-                "supports": {**always, **self.supports}, "contract": self.contract}
+        always = {"residual": "required" if self.skips else False, "sum_out": self.skips, "gamma": "required"}
+        return described("layer_norm", self.dtypes, always | self.supports, self.contract)
 
     def layer_norm(self, call):
         results = self.engine.run_all(self.node(call))

@@ -18,7 +18,7 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._forms import drawn, may_be_empty
+from ._forms import drawn, may_be_empty, refuse
 from ._masks import added_to, lengths_as_keep, narrowed
 from ._onnx_call import (
     BEHIND, DEFAULT_THREADS, MOVED, SESSIONS, UNMOVED, Operator, buffer, check, crossed, heads_inside, past_length, scale_attribute,
@@ -86,16 +86,13 @@ class MultiHeadAttention(Operator):
         check(call, "MultiHeadAttention", DTYPES)
         said = self.said(call)
         heads = call.q.shape[1]
-        if call.k.shape[1] != heads:
-            raise Unsupported("MultiHeadAttention has one num_heads for query, key and value")
-        if call.softcap > 0:
-            raise Unsupported("MultiHeadAttention has no softcap")
+        refuse(call.k.shape[1] != heads, "MultiHeadAttention has one num_heads for query, key and value")
+        refuse(call.softcap > 0, "MultiHeadAttention has no softcap")
         past = past_length(call, said["past"])
         bnsh = said["layout"] == "bnsh"
         if call.k.shape[3] != call.v.shape[3] and (past is not None or bnsh):
             raise Unsupported("past_value, like a value of four dimensions, has the key's head_size")
-        if past is not None and bnsh:
-            raise Unsupported("a key and value of four dimensions take no past")
+        refuse(past is not None and bnsh, "a key and value of four dimensions take no past")
 
         attributes = {"num_heads": heads, **scale_attribute(call, said["scale"])}
         if call.causal:
@@ -113,8 +110,7 @@ class MultiHeadAttention(Operator):
         padding, bias = masks(call, said["padding"])
         length, indirection, shared = None, None, {}
         if said["beam"] == "two":
-            if said["past"] != "shared":
-                raise Unsupported("beams are of a buffer")
+            refuse(said["past"] != "shared", "beams are of a buffer")
             past_k, past_v, indirection = crossed(past_k, past_v, call.k.shape[2])
         if said["past"] == "shared":
             past_k, past_v = (buffer(x, call.k.shape[2]) for x in (past_k, past_v))
@@ -150,8 +146,7 @@ def masks(call, least):
 
     lengths = call.kv_lengths
     if least == "cumulative":
-        if keep is not None:
-            raise Unsupported("this mask is no length of keys")
+        refuse(keep is not None, "this mask is no length of keys")
         lengths = np.full(b, lk) if lengths is None else lengths
         return np.concatenate([lengths, np.arange(b + 1) * lq, np.append(0, lengths.cumsum())]).astype(np.int32), bias
     if keep is None and (lengths is None or least == "shortest"):

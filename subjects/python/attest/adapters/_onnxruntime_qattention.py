@@ -13,9 +13,7 @@ Numbers that are no small multiples of one step, for each column of the weights 
 
 import numpy as np
 
-from attest import Unsupported
-
-from ._forms import drawn
+from ._forms import drawn, refuse
 from ._masks import windowed
 from ._onnx_call import DEFAULT_THREADS, SESSIONS, Operator, buffer, check, heads_inside, scale_attribute, session, split
 from ._onnx_node import Node
@@ -77,16 +75,11 @@ class QAttention(Operator):
         check(call, "QAttention", DTYPES)
         said = self.said(call)
         (_, heads, lq, d), lk = call.q.shape, call.k.shape[2]
-        if call.k.shape[1] != heads or call.v.shape[3] != d:
-            raise Unsupported("QAttention has one num_heads and one head_size")
-        if call.softcap > 0:
-            raise Unsupported("QAttention has no softcap")
-        if call.bias is not None:
-            raise Unsupported("QAttention has no bias of the scores")
-        if lk < lq:
-            raise Unsupported("there is one input, for queries and for as many new keys")
-        if call.keep is not None or windowed(call) or call.causal and not unidirectional(call):
-            raise Unsupported("this mask is no length of keys")
+        refuse(call.k.shape[1] != heads or call.v.shape[3] != d, "QAttention has one num_heads and one head_size")
+        refuse(call.softcap > 0, "QAttention has no softcap")
+        refuse(call.bias is not None, "QAttention has no bias of the scores")
+        refuse(lk < lq, "there is one input, for queries and for as many new keys")
+        refuse(call.keep is not None or windowed(call) or call.causal and not unidirectional(call), "this mask is no length of keys")
         past = lk - lq if lk > lq or said["past"] != "needed" else None
 
         attributes = {"num_heads": heads, **scale_attribute(call, said["scale"])}
@@ -117,8 +110,7 @@ class QAttention(Operator):
 def tokens(samples, length, shifted):
     """(input, its zero point or None): a row for each token, which says its number among all."""
     count = samples * length
-    if count > _WIDEST:
-        raise Unsupported(f"projections wider than {_WIDEST} are not made")
+    refuse(count > _WIDEST, f"projections wider than {_WIDEST} are not made")
     zero = 128 if shifted else 0
     rows = (np.eye(count, dtype=np.uint8) + np.uint8(zero)).reshape(samples, length, count)
     return rows, np.array(zero, np.uint8) if shifted else None

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from attest import Unsupported
-
+from ._forms import refuse
 from ._quotes import refusals
 
 REFUSED = refusals("""
@@ -35,8 +34,7 @@ def step_of(columns, most):
     with np.errstate(all="ignore"):
         kept = step.astype(np.float32)
         held = (kept == step) & (largest <= most * step) & (kept >= np.finfo(np.float32).tiny)
-    if not held.all():
-        raise Unsupported(f"these numbers are no multiples, of {most} at most, of one step")
+    refuse(not held.all(), f"these numbers are no multiples, of {most} at most, of one step")
     return kept
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from attest import Unsupported
 
-from ._forms import drawn
+from ._forms import drawn, refuse
 from ._masks import BOTTOM_RIGHT, diagonal_as_keep, narrowed, windowed
 from ._onnx_call import DEFAULT_THREADS, SESSIONS, UNUSED, Operator, check, heads_inside, scale_attribute, session
 from ._onnx_node import Node
@@ -87,12 +87,9 @@ class SparseAttention(Operator):
         check(call, "SparseAttention", DTYPES, window=True)
         said = self.said(call)
         (_, heads, lq, d), groups = call.q.shape, call.k.shape[1]
-        if d % 8 or call.v.shape[3] != d:
-            raise Unsupported("SparseAttention has one head_size, a multiple of 8")
-        if call.softcap > 0:
-            raise Unsupported("SparseAttention has no softcap")
-        if call.bias is not None:
-            raise Unsupported("SparseAttention has no bias")
+        refuse(d % 8 or call.v.shape[3] != d, "SparseAttention has one head_size, a multiple of 8")
+        refuse(call.softcap > 0, "SparseAttention has no softcap")
+        refuse(call.bias is not None, "SparseAttention has no bias")
         if not (call.causal or call.window_right == 0):
             call = each_alone(call)
         lq = call.q.shape[2]
@@ -106,8 +103,7 @@ class SparseAttention(Operator):
         query, key, value = tokens.queries(call.q), tokens.new(call.k), tokens.new(call.v)
         cos, sin = None, None
         if said["rotary"] != "none":
-            if d % 16:
-                raise Unsupported("with rotary embeddings head_size is a multiple of 16")
+            refuse(d % 16, "with rotary embeddings head_size is a multiple of 16")
             attributes.update(do_rotary=1, rotary_interleaved=int(said["rotary"] == "interleaved"))
             asked, added, _ = tokens.numbered(lq, False)
             cos, sin = caches(tokens.total + 4, d, call.q.dtype)
@@ -163,8 +159,7 @@ def blocks_of(call, tokens, block, blocks, layouts):
     made = np.tril(np.ones((heads, blocks, blocks), bool))
     if keep is None:
         return made
-    if len(keep) > 1:
-        raise Unsupported("a block mask is the same for all samples")
+    refuse(len(keep) > 1, "a block mask is the same for all samples")
     if keep.shape[1] > len(made):
         made = np.repeat(made, keep.shape[1], 0)
     first, whole = tokens.past, -lk % block  # columns that fill the last block
@@ -175,8 +170,7 @@ def blocks_of(call, tokens, block, blocks, layouts):
         here = keep[:, begin - first:end - first]
         opened, closed = (np.pad(x, ((0, 0), (0, 0), (0, whole))).reshape(len(keep), end - begin, -1, block).any((1, 3))[:, :i + 1]
                           for x in (here & asked, ~here & asked))
-        if np.any(opened & closed):
-            raise Unsupported("this mask leaves no block as a whole")
+        refuse(np.any(opened & closed), "this mask leaves no block as a whole")
         row = made[:, i, :opened.shape[1]]
         row[...] = np.where(opened | closed, opened, row)
     return made

@@ -25,6 +25,7 @@ from openvino import opset13 as ops
 from attest import Refused, Unsupported
 
 from . import _openvino_script as script
+from ._forms import described
 from ._kept import Kept
 from ._openvino_sdpa import TYPES, effective, given, reason
 from ._quotes import refusals
@@ -92,11 +93,8 @@ class Norm:
     def describe(self):
         rms = self.graph == "RMSNorm"
         pinned = self.constants or rms  # a graph of RMSNorm for any width is not fused
-        return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, **({"plan_ms": 30} if pinned else {}),
-                "supports": {"norms": ["rms" if rms else "layer"], "residual": False, "sum_out": False, "gamma": True,
-                             "beta": not rms, "param_dtypes": ["same"], "strides": "any",
-                             "dims": {"rows": [0, None, 1]}},
-                "contract": self.promised()}
+        supports = {"norms": ["rms" if rms else "layer"], "beta": not rms, "dims": {"rows": [0, None, 1]}}
+        return described("layer_norm", TYPES, supports, self.promised(), **({"plan_ms": 30} if pinned else {}))
 
     def promised(self):
         flushed = {"rsqrt_ulp": {"f32": 4}, "flush_to_zero": "inputs" if self.constants or self.precision else {"bf16": True}}

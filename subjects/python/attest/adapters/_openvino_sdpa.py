@@ -23,7 +23,7 @@ from openvino import opset13
 from attest import Refused, Unsupported
 
 from . import _openvino_script as script
-from ._forms import Formed, drawn, may_be_empty
+from ._forms import Formed, described, drawn, may_be_empty, refuse
 from ._kept import Kept
 from ._masks import added, causal_alone, keep_of, narrowed, starts_top_left
 from ._quotes import citing, quotes
@@ -94,16 +94,10 @@ class ScaledDotProductAttention(Formed):
         # The processor's products of bfloat16 take subnormals for zero (AVX512_BF16), and nothing promises otherwise.
         contract = self.promised({"policy": {"f32": "f32"}, "flush_to_zero": {"bf16": True}, "mask_added": True,
                                   "normalise": ["before"], "lse_merge": "none"})
-        return {
-            "ops": ["attention"], "dtypes": list(TYPES), "concurrent": False,
-            "supports": {
-                "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True,
-                "bias_dtypes": ["same"], "keep": True, "kv_lengths": True, "window": True, "softcap": False,
-                "lse": False, "stages": [], "scale": "any", "strides": "any", "dims": may_be_empty("b", "hq", "hkv", "lq", "lk"),
-                "forms": self.offered(), "drawn": "hkv==hq || hkv==1", "shapes_share_plans": self.pinned.get("build") != "static",
-            },
-            "contract": contract, "documents": self.quoted(citing("openvino 2025")), **self.times,
-        }
+        return described("attention", TYPES, {
+            "scale": "any", "dims": may_be_empty("b", "hq", "hkv", "lq", "lk"), "forms": self.offered(), "drawn": "hkv==hq || hkv==1",
+            "shapes_share_plans": self.pinned.get("build") != "static",
+        }, contract, documents=self.quoted(citing("openvino 2025")), **self.times)
 
     def attention(self, call):
         node = self.node(call)
@@ -113,12 +107,10 @@ class ScaledDotProductAttention(Formed):
         call.out[...] = out.view(call.out.dtype).reshape(call.out.shape)
 
     def node(self, call):
-        if call.softcap > 0:
-            raise Unsupported("ScaledDotProductAttention has no softcap")
+        refuse(call.softcap > 0, "ScaledDotProductAttention has no softcap")
         if call.k.shape[1] not in (1, call.q.shape[1]):
             raise Unsupported("ScaledDotProductAttention has no groups of heads, only one head of keys for all")
-        if call.bias is not None and call.bias_dtype != call.dtype:
-            raise Unsupported("ScaledDotProductAttention takes a mask of the query's type")
+        refuse(call.bias is not None and call.bias_dtype != call.dtype, "ScaledDotProductAttention takes a mask of the query's type")
         said = self.said(call)
         key, value = (narrowed(x, (0, 1)) if said["kv"] == "narrow" and call.q.shape[0] > 1 else x for x in (call.k, call.v))
         inputs = {"query": call.q, "key": key, "value": value}
@@ -261,7 +253,6 @@ def shaped(mask, call, said):
     while mask.ndim < 4:
         mask = mask[None]
     if said["mask"] == "3d":
-        if mask.shape[0] != 1:
-            raise Unsupported("this mask varies along the batch")
+        refuse(mask.shape[0] != 1, "this mask varies along the batch")
         return mask[0]
     return mask

@@ -15,10 +15,9 @@ import paddle
 from paddle.compat.nn import functional as compat
 from paddle.nn import functional
 
-from attest import Unsupported
-
 from ._arguments import given, laid
 from ._array_sdpa import ArraySdpa, Asked
+from ._forms import refuse
 from ._masks import causal_alone, one_mask, shaped, starts_top_left
 from ._quotes import quotes
 
@@ -70,11 +69,9 @@ class Sdpa(ArraySdpa):
     }
 
     def asked(self, call):
-        if call.softcap > 0:
-            raise Unsupported("scaled_dot_product_attention has no softcap")
+        refuse(call.softcap > 0, "scaled_dot_product_attention has no softcap")
         said = self.said(call)
-        if said["rank"] == "3d" and call.q.shape[0] != 1:
-            raise Unsupported("without a batch there is one sample")
+        refuse(said["rank"] == "3d" and call.q.shape[0] != 1, "without a batch there is one sample")
         layout = _LAYOUTS[said["function"], said["rank"]]
         arguments = {name: laid(call, view, layout) for name, view in (("query", "q"), ("key", "k"), ("value", "v"))}
         flag = said["causal"] == "flag" and causal_alone(call) and starts_top_left(call)

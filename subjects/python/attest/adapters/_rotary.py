@@ -7,8 +7,7 @@ products of a quarter turn are the numbers themselves and zeros, so that a row t
 
 import numpy as np
 
-from attest import Unsupported
-
+from ._forms import refuse
 from ._quotes import refusals
 
 REFUSED = refusals("""
@@ -27,8 +26,7 @@ def caches(positions, width, dtype):
 
 def turned_back(array, positions, interleaved):
     """[B, H, L, D] whose rows the rotation at `positions`, integers [B, L], turns into those of `array`."""
-    if not np.isfinite(array).all():
-        raise Unsupported("a NaN or an infinity spreads over its pair in a rotation")
+    refuse(not np.isfinite(array).all(), "a NaN or an infinity spreads over its pair in a rotation")
     width = array.shape[3]
     first, second = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(0, width // 2), slice(width // 2, None))
     quarters = _quarters(positions, width)[:, None]

@@ -18,10 +18,8 @@ import numpy as np
 import torch
 from torch.nn import Parameter
 
-from attest import Unsupported
-
 from . import _torch_script as script
-from ._forms import Formed
+from ._forms import BLOCK_WAYS, Formed, described, refuse
 from ._mha_call import as_attention, side_by_side
 from ._quotes import citing, quotes
 from ._torch_call import (
@@ -37,7 +35,6 @@ docstring of torch.nn.MultiheadAttention
     ! bias_k and bias_v are the same for all samples, and no mask speaks of them | If specified, adds bias to the key and value sequences at dim=0.
 """)
 
-_WAYS = {"projections": ["rounded", "separate", "unrounded"], "heads": ["rounded", "unrounded"]}
 _ROUNDED = {"projections": ["rounded", "separate"]}  # as the key and value that are computed here
 _KEPT_LAYERS = 64
 _layers = {}
@@ -67,14 +64,10 @@ class Block(Formed):
 
     def describe(self):
         fast = self.first["path"] == "fast"
-        supports = {
-            "memory": ["self", "cross"], "in_biases": True, "out_bias": True, "causal": True,
-            "align": ["top_left", "bottom_right"], "gqa": False, "bias": True, "keep": True, "kv_lengths": True, "scale": "default", "stages": [], "strides": "any",
-            "dims": {"head_dim": "=e/heads"},
-        }
+        supports = {"memory": ["self", "cross"], "dims": {"head_dim": "=e/heads"}}
         if self.first["causal"] == "alone":  # beside another mask there is an attn_mask
             supports |= {"bias": False, "keep": False, "kv_lengths": False, "align": ["top_left"]}
-        contract = NO_PROMISE | ADDED | _WAYS
+        contract = NO_PROMISE | ADDED | BLOCK_WAYS
         if fast:
             supports |= {"memory": ["self"], "bias": False}
             supports["dims"] |= {"heads": [2, None, 2]}
@@ -86,8 +79,7 @@ class Block(Formed):
             supports |= {"memory": ["cross"], "in_biases": False}
             supports["dims"] |= {"m": [2, None, 1]}
             contract = contract | _ROUNDED
-        return {"ops": ["mha"], "dtypes": list(TYPES), "concurrent": False, "supports": supports, "contract": contract,
-                "documents": self.quoted(citing(RELEASE))}
+        return described("mha", TYPES, supports, contract, documents=self.quoted(citing(RELEASE)))
 
     def mha(self, call):
         use_threads(call)
@@ -106,8 +98,7 @@ class Block(Formed):
         form = self.first
         seen = as_attention(call)
         bias_kv = form["last_key"] == "bias_kv"
-        if bias_kv and not said_by_bias_kv(call, seen):
-            raise Unsupported("bias_k and bias_v are the same for all samples, and no mask speaks of them")
+        refuse(bias_kv and not said_by_bias_kv(call, seen), "bias_k and bias_v are the same for all samples, and no mask speaks of them")
         return Said(call, form, options(seen, form, call.memory.shape[1] - 1 if bias_kv else None))
 
 

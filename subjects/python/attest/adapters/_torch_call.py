@@ -9,7 +9,7 @@ from attest.arrays import TorchArrays
 from attest.device import DeviceArrays, breaks_the_device, with_mma
 
 from . import _masks
-from ._forms import Formed
+from ._forms import Formed, described
 from ._masks import causal_alone, starts_top_left, windowed
 from ._quotes import citing, refusals
 
@@ -35,14 +35,9 @@ docstring of torch.nn.functional.scaled_dot_product_attention | ! this backend d
 
 
 def describe(subject, supports, contract, dtypes=tuple(TYPES)):
-    always = {
-        "causal": True, "align": ["top_left", "bottom_right"], "gqa": True, "bias": True, "bias_dtypes": ["same"],
-        "keep": True, "kv_lengths": True, "window": True, "softcap": False, "lse": False, "stages": [], "scale": "any",
-        "strides": "any", "forms": subject.offered(),
-    }
-    return {"ops": ["attention"], "dtypes": list(dtypes), "concurrent": False, "supports": {**always, **supports},
-            "contract": with_mma(contract, subject.arrays.capability), "documents": subject.quoted(citing(RELEASE)),
-            **({"device": subject.device} if subject.device else {}), **subject.times}
+    more = {"device": subject.device} if subject.device else {}
+    return described("attention", dtypes, {"scale": "any", "forms": subject.offered(), **supports},
+                     with_mma(contract, subject.arrays.capability), documents=subject.quoted(citing(RELEASE)), **more, **subject.times)
 
 
 class Subject(Formed):

@@ -13,8 +13,7 @@ Empty rows, NaN, batches, equal bits: as on the CPU, nothing is claimed.
 
 from torch.nn.attention import SDPBackend
 
-from attest import Unsupported
-
+from ._forms import refuse
 from ._quotes import refusals
 from ._torch_call import ADDED, HOST
 from ._torch_sdpa import Flash, FlashLse, Math, Sdpa
@@ -66,12 +65,9 @@ class CudaFlashLse(FlashLse):
 
     def inputs(self, call, place=HOST):
         inputs = super().inputs(call, place)
-        if "attn_mask" in inputs:
-            raise Unsupported("the operator takes no mask")
-        if call.causal and call.q.shape[2] != call.k.shape[2]:
-            raise Unsupported("the operator takes is_causal of squares alone")
-        if call.q.shape[3] % 8:
-            raise Unsupported("the operator wants a multiple of 8 as D")
+        refuse("attn_mask" in inputs, "the operator takes no mask")
+        refuse(call.causal and call.q.shape[2] != call.k.shape[2], "the operator takes is_causal of squares alone")
+        refuse(call.q.shape[3] % 8, "the operator wants a multiple of 8 as D")
         return inputs
 
 

@@ -18,8 +18,7 @@ The block itself is asked by _torch_encoder_block.
 import numpy as np
 import torch
 
-from attest import Unsupported
-
+from ._forms import described, refuse
 from . import _torch_script as script
 from ._quotes import citing, quotes, told
 from ._torch_call import HOST, RELEASE, TYPES, ask, use_threads, version
@@ -47,16 +46,12 @@ class EncoderNorm:
         self.name, self.norm, self.version = f"torch:{name}", norm, version()
 
     def describe(self):
-        supports = {"norms": ["layer"], "residual": False, "sum_out": False, "gamma": True, "beta": True, "param_dtypes": ["same"],
-                    "strides": "any", "dims": {"hidden": [1, 256, 1]}}
-        return {"ops": ["layer_norm"], "dtypes": list(DOWN), "concurrent": False, "supports": supports,
-                "contract": {**LayerNorm.contract, "rsqrt_ulp": 4},
-                "documents": told(self.documents, citing(RELEASE))}
+        return described("layer_norm", DOWN, {"dims": {"hidden": [1, 256, 1]}}, {**LayerNorm.contract, "rsqrt_ulp": 4},
+                         documents=told(self.documents, citing(RELEASE)))
 
     def layer_norm(self, call):
         use_threads(call)
-        if not scalable(call):
-            raise Unsupported("scaled down, these numbers may underflow or overflow")
+        refuse(not scalable(call), "scaled down, these numbers may underflow or overflow")
         down = 2.0 ** -DOWN[call.dtype]
         x = HOST.enter(call.x, call.dtype) * down
         made = layer(call.x.shape[1], call.dtype, self.norm)
@@ -65,8 +60,7 @@ class EncoderNorm:
         norm.weight.copy_(torch.tensor(1.0) if call.gamma is None else HOST.enter(call.gamma, call.param_dtype))
         norm.bias.copy_(torch.tensor(0.0) if call.beta is None else HOST.enter(call.beta, call.param_dtype))
         y = ask(lambda: made(x[:, None]))[:, 0]
-        if hidden_by(x, y, call):
-            raise Unsupported("the residual connection adds x, which hides numbers this small")
+        refuse(hidden_by(x, y, call), "the residual connection adds x, which hides numbers this small")
         out, dtype = HOST.leave(torch.where((y == x) & (x != 0), torch.zeros_like(y), y))
         if dtype != call.dtype:
             raise TypeError(f"{self.name} gave {dtype} for {call.dtype}")

@@ -17,6 +17,7 @@ import torch
 
 from attest import Unsupported
 
+from ._forms import BLOCK_WAYS, described, refuse
 from . import _torch_script as script
 from ._mha_call import as_attention
 from ._quotes import citing, quotes, told
@@ -48,16 +49,10 @@ class EncoderBlock:
         self.name, self.version, self.causal = f"torch:{name}", version(), causal
 
     def describe(self):
-        supports = {
-            "memory": ["self"], "in_biases": True, "out_bias": True, "causal": True, "align": ["top_left", "bottom_right"], "gqa": False,
-            "bias": True, "keep": True, "kv_lengths": True, "scale": "default", "stages": [], "strides": "any",
-            "dims": {"e": [2, 2, 1], "heads": [2, 2, 1], "head_dim": "=e/heads"},
-        }
+        supports = {"dims": {"e": [2, 2, 1], "heads": [2, 2, 1], "head_dim": "=e/heads"}}
         if self.causal == "alone":  # beside another mask there is a src_mask
             supports |= {"bias": False, "keep": False, "kv_lengths": False, "align": ["top_left"]}
-        return {"ops": ["mha"], "dtypes": list(DOWN), "concurrent": False, "supports": supports,
-                "contract": NO_PROMISE | ADDED | {"projections": ["rounded", "separate", "unrounded"], "heads": ["rounded", "unrounded"]},
-                "documents": told(self.documents, citing(RELEASE))}
+        return described("mha", DOWN, supports, NO_PROMISE | ADDED | BLOCK_WAYS, documents=told(self.documents, citing(RELEASE)))
 
     def mha(self, call):
         use_threads(call)
@@ -70,13 +65,11 @@ class EncoderBlock:
         made = layer(call.x.shape[2], call.heads, TYPES[call.dtype])
         fill(made, given, call.heads, 2.0 ** (k - r), 4.0**-r)
         x = paired(given["x"] * 2.0**-k)
-        if not torch.equal(made.norm1(x), paired(given["x"])):
-            raise Unsupported("norm1 does not give these tokens back")
+        refuse(not torch.equal(made.norm1(x), paired(given["x"])), "norm1 does not give these tokens back")
         y = ask(lambda: made(x, **options(call, self.causal)))[..., :2 * call.x.shape[2]:2]
         x = x[..., :2 * call.x.shape[2]:2]
         clear = y.abs() >= x.abs() * 2.0 ** (4 - np.log2(torch.finfo(y.dtype).eps))
-        if not bool((clear | (y == x) | y.isnan()).all()):
-            raise Unsupported("the residual connection adds x, which hides numbers this small")
+        refuse(not bool((clear | (y == x) | y.isnan()).all()), "the residual connection adds x, which hides numbers this small")
         out, _ = HOST.leave(torch.where((y == x) & (x != 0), torch.zeros_like(y), y))
         return HOST.end([(out, call.out)])
 

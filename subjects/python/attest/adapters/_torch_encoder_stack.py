@@ -20,6 +20,7 @@ import torch
 
 from attest import Unsupported
 
+from ._forms import refuse
 from . import _torch_script as script
 from ._mha_call import as_attention
 from ._quotes import quotes
@@ -57,8 +58,7 @@ class Encoder(EncoderBlock):
         use_threads(call)
         if not all(moderate(getattr(call, name), call.dtype, _LEAST) for name in ("x", *_WEIGHTS, *_BIASES)):
             raise Unsupported("numbers of this size may overflow in a norm, or vanish beside x")
-        if empty_rows_are_seen(open_keys(as_attention(call))):
-            raise Unsupported("a row without keys is a token that others see in the next layer")
+        refuse(empty_rows_are_seen(open_keys(as_attention(call))), "a row without keys is a token that others see in the next layer")
         given = {name: None if getattr(call, name) is None else tensor(getattr(call, name), call.dtype)
                  for name in ("x", *_WEIGHTS, *_BIASES)}
         down, key = 2.0 ** -K[call.dtype], (call.heads, call.dtype)
@@ -67,14 +67,11 @@ class Encoder(EncoderBlock):
         fill(_stacks[key], given, call.heads, 1 / down, 2.0 ** R[call.dtype])
         x = halves(given["x"] * down)
         y = ask(lambda: encoded(_stacks[key], x, options(call, self.mask_type)))
-        if not given_back(y):
-            raise Unsupported("a norm does not give these results back")
+        refuse(not given_back(y), "a norm does not give these results back")
         x, y = x[..., :8], y[..., :8]
-        if bool((y.abs() > 2.0**(R[call.dtype] - 20)).any()):
-            raise Unsupported("numbers this large may overflow in a norm")
+        refuse(bool((y.abs() > 2.0**(R[call.dtype] - 20)).any()), "numbers this large may overflow in a norm")
         clear = y.abs() >= x.abs() * 2.0 ** (4 - np.log2(torch.finfo(y.dtype).eps))
-        if not bool((clear | (y == x) | (y == 0) | y.isnan()).all()):
-            raise Unsupported("the residual connection adds x, which hides numbers this small")
+        refuse(not bool((clear | (y == x) | (y == 0) | y.isnan()).all()), "the residual connection adds x, which hides numbers this small")
         out, _ = HOST.leave(torch.where((y == x) & (x != 0), torch.zeros_like(y), y))
         return HOST.end([(out, call.out)])
 

@@ -20,10 +20,10 @@ _torch_call.
 from torch.nn.functional import layer_norm, rms_norm
 
 from . import _torch_script as script
+from ._forms import described
 from ._quotes import citing, quotes, told
 from ._torch_call import HOST, RELEASE, TYPES, ask, use_threads, version
 
-_COMMON = {"strides": "any", "residual": False, "sum_out": False, "gamma": True, "param_dtypes": ["same"]}
 # No word is lost on how exact a root is; in 16 bits an ulp of their own is more than this.
 _SUBNORMALS = {"flush_to_zero": {"bf16": True}, "rsqrt_ulp": {"f32": 4, "f64": 4}}
 # Joins that one part passes through: at most two for each level of a cascade over 2^24 elements, and one for each lane.
@@ -37,9 +37,7 @@ class Norm:
         self.name, self.axes, self.version = f"torch:{name}", axes, version()
 
     def describe(self):
-        return {"ops": ["layer_norm"], "dtypes": list(TYPES), "concurrent": False, "supports": {**_COMMON, **self.supports},
-                "contract": {**_SUBNORMALS, **self.contract},
-                "documents": told(self.documents, citing(RELEASE))}
+        return described("layer_norm", TYPES, self.supports, _SUBNORMALS | self.contract, documents=told(self.documents, citing(RELEASE)))
 
     def layer_norm(self, call):
         use_threads(call)

@@ -24,7 +24,7 @@ import torch
 from attest import Refused, Unsupported
 
 from . import _torch_script as script
-from ._forms import drawn, may_be_empty
+from ._forms import drawn, may_be_empty, refuse
 from ._masks import windowed
 from ._quotes import quotes
 from ._torch_call import (
@@ -103,20 +103,16 @@ class MultiheadAttention(Subject):
         return y, None
 
     def say(self, call):
-        if call.softcap > 0:
-            raise Unsupported("MultiheadAttention has no softcap")
-        if not call.scale_is_default:
-            raise Unsupported("MultiheadAttention has no scale but the default")
+        refuse(call.softcap > 0, "MultiheadAttention has no softcap")
+        refuse(not call.scale_is_default, "MultiheadAttention has no scale but the default")
         if call.k.shape[1] != call.q.shape[1] or call.v.shape[3] != call.q.shape[3]:
             raise Unsupported("MultiheadAttention has one num_heads and one head dimension")
-        if call.bias is not None and call.bias_dtype != call.dtype:
-            raise Unsupported("MultiheadAttention takes a mask of the query's type")
+        refuse(call.bias is not None and call.bias_dtype != call.dtype, "MultiheadAttention takes a mask of the query's type")
         q, k, v = (tensor(x, call.dtype) for x in (call.q, call.k, call.v))
         if not all(map(survives_projection, (q, k, v), (q.shape[1], q.shape[1], q.shape[1] * q.shape[3]))):
             raise Unsupported("a NaN or an infinity spreads over its row in the projections")
         form = self.said(call)
-        if form["batch"] == "none" and call.q.shape[0] != 1:
-            raise Unsupported("without a batch there is one sample")
+        refuse(form["batch"] == "none" and call.q.shape[0] != 1, "without a batch there is one sample")
         if not said_by_the_layer(call, k, v, form["last_key"]):
             form = form | {"last_key": "given"}
         said = self.in_one(call, q, k, v, form) if form["path"] == "fast" and form["last_key"] == "given" else None
@@ -139,8 +135,7 @@ class MultiheadAttention(Subject):
 
     def in_three(self, call, q, k, v, form):
         b, heads, _, d = q.shape
-        if 4 * (heads * d)**2 > _MOST_WEIGHTS:
-            raise Unsupported(f"projections of more than {_MOST_WEIGHTS} numbers are not made")
+        refuse(4 * (heads * d)**2 > _MOST_WEIGHTS, f"projections of more than {_MOST_WEIGHTS} numbers are not made")
         keys = _SPOKEN_OF[form["last_key"]]
         inputs = tuple(batched(heads_inside(t), form["batch"]) for t in (q, k[:, :, keys], v[:, :, keys]))
         last = (k[0, :, -1].ravel(), v[0, :, -1].ravel()) if form["last_key"] == "bias_kv" else None

@@ -17,7 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attest import Unsupported
 
 from . import _torch_script as script
-from ._forms import drawn
+from ._forms import drawn, refuse
 from ._masks import starts_top_left, windowed
 from ._quotes import quotes
 from ._torch_call import NO_PROMISE, TYPES, Subject, ask, describe, lengths_as_keep, narrowed, tensor
@@ -63,13 +63,10 @@ class Nested(Subject):
 
     def say(self, call):
         """(rows, how their tensors are made, options): each row (sample, its queries from and to, its keys)."""
-        if call.softcap > 0:
-            raise Unsupported("scaled_dot_product_attention has no softcap")
-        if call.k.shape[1] != call.q.shape[1]:
-            raise Unsupported("nested tensors have as many heads of keys as of queries")
+        refuse(call.softcap > 0, "scaled_dot_product_attention has no softcap")
+        refuse(call.k.shape[1] != call.q.shape[1], "nested tensors have as many heads of keys as of queries")
         said = self.said(call)
-        if call.causal and said["made"] == "strided":
-            raise Unsupported("nested tensors of the strided layout take no causal mask")
+        refuse(call.causal and said["made"] == "strided", "nested tensors of the strided layout take no causal mask")
         b, _, lq, _ = call.q.shape
         every = torch.ones(1, 1, 1, call.k.shape[2], dtype=torch.bool)
         keep = every if call.keep is None else narrowed(tensor(call.keep, "bool"))

@@ -26,7 +26,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attest import Unsupported
 
 from . import _torch_script as script
-from ._forms import drawn, may_be_empty
+from ._forms import drawn, may_be_empty, refuse
 from ._quotes import quotes
 from ._torch_call import ADDED, HOST, NO_PROMISE, TYPES, Subject, ask, describe, keep_of, narrowed, open_keys, said_by_is_causal
 
@@ -95,8 +95,7 @@ class Sdpa(Subject):
 
     def inputs(self, call, place=HOST):
         """The arguments of the function, those at their default left out."""
-        if call.softcap > 0:
-            raise Unsupported("scaled_dot_product_attention has no softcap")
+        refuse(call.softcap > 0, "scaled_dot_product_attention has no softcap")
         if call.bias is not None and call.bias_dtype != call.dtype:
             raise Unsupported("scaled_dot_product_attention documents float masks of the query's type alone")
         said = self.said(call)
@@ -209,6 +208,5 @@ def ranked(array, call, rank):
         return array
     if rank == "5d":
         return array.unsqueeze(1)
-    if call.q.shape[0] != 1:
-        raise Unsupported("without a batch there is one sample")
+    refuse(call.q.shape[0] != 1, "without a batch there is one sample")
     return array[0]
