@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""docs/findings/ and its gpu/: the page tells of each reproducer and quotes a document, and attest prints a script and a draft for a tracker of it.
+"""docs/findings/ and its gpu/: the page is what the data print, tells of each reproducer and quotes a document, and attest prints a script and a draft for a
+tracker of it.
 Usage: findings_test.py ATTEST [unittest argument...]"""
 import json
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
+import findings
 from need_package import need
 
 DOCS = ROOT / "docs"
@@ -24,15 +26,26 @@ def sections(name):
 
 
 class Findings(unittest.TestCase):
+    def test_the_page_is_what_the_data_print(self):
+        self.assertEqual(findings.PAGE.read_text(encoding="utf-8"), findings.page(attest), "tests/python/findings.py ATTEST --write prints it anew")
+
+    def test_each_finding_has_what_shows_it(self):
+        told = {name: record for library in findings.libraries() for name, record in findings.records(library).items()}
+        for name, record in told.items():
+            with self.subTest(name):
+                self.assertTrue(findings.reproducer(name) or {"script", "program"} & record.keys())
+                self.assertEqual("prints" in record, bool({"script", "program"} & record.keys()))
+                self.assertFalse(record.keys() - findings.KEYS, "a key that the page does not print")
+
     def test_the_page_tells_of_each_and_quotes_a_document(self):
         for page, folder in FOLDERS.items():
             said = sections(page)
             for file in folder.glob("*.json"):
                 with self.subTest(page, entry=file.stem):
                     self.assertIn(file.stem, said, "the page does not tell of it")
-                    self.assertRegex(said[file.stem], "(?m)^Class: ")
+                    self.assertRegex(said[file.stem], "(?m)^(- )?Class: ")
                     if folder == FOLDERS["findings.md"] and "Class: defect" in said[file.stem]:
-                        self.assertRegex(said[file.stem], r'(?m)"[^"]{12,}"|^- Document: as ', "no sentence is quoted")
+                        self.assertRegex(said[file.stem], r'(?m)"[^"]{12,}"|^- Document: as |^- Document: .*\bsilent\b', "no sentence is quoted")
 
     def test_what_is_printed_is_of_its_reproducer(self):
         """One entry of each subject that this interpreter can start."""

@@ -1,4 +1,4 @@
-"""The jax adapters: what they hand to the functions, what comes back, and what docs/findings.md claims.
+"""The jax adapters: what they hand to the functions, and what comes back.
 
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where jax is not installed there.
 """
@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 need("jax", "it is never part of ./run test, ./run fuzz jax:sdpa installs it")
 
 sys.path.insert(0, str(ROOT / "subjects" / "python"))
-import findings_scripts
 import jax
 import numpy as np
 
@@ -197,11 +196,6 @@ class Declarations(unittest.TestCase):
                          "int32 array of sequence lengths for query; shape (B)", "If a single int is given, it will be interpreted as a "
                          "symmetric window", "Supported strings are xla, cudnn", "which currently falls back to xla"):
             self.assertIn(sentence, text)
-
-
-class Findings(findings_scripts.Findings):
-    prefix, packages = "jax", {"jax": jax.__version__}
-    requirements = "requirements-jax.txt"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A keras adapter on one backend: what it hands to the operation, what comes back, and what docs/findings.md claims.
+"""A keras adapter on one backend: what it hands to the operation, and what comes back.
 
 Usage: test_keras_adapters.py BACKEND. Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where keras or the
 backend is not installed there.
@@ -25,7 +25,6 @@ import block_calls
 
 make = SUBJECTS[BACKEND]
 make()  # names the backend before keras is imported
-import findings_scripts
 import keras
 
 
@@ -107,11 +106,6 @@ class Declarations(unittest.TestCase):
                          "For an additive mask, users should pass it to bias. The shape must be broadcastable to (B, N, T, S)",
                          "If None, the scale will be set to 1.0 / sqrt(H)", "only supported in JAX TPU backend"):
             self.assertIn(sentence, text)
-
-
-class Findings(findings_scripts.Findings):
-    prefix, packages = f"keras-{BACKEND}", {"keras": keras.__version__}
-    requirements = "requirements-keras.txt"
 
 
 if __name__ == "__main__":

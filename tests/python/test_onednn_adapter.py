@@ -1,5 +1,5 @@
-"""The oneDNN adapter, a plug-in in C++: what it says in the Graph API, what comes back, what it quotes, and what docs/findings.md
-claims.
+"""The oneDNN adapter, a plug-in in C++: what it says in the Graph API, what comes back, what it quotes, and the program of
+its finding.
 
 Usage: test_onednn_adapter.py ATTEST. Runs under ATTEST_PYTHON (or this interpreter) where NumPy is installed there, and exits with 125
 where the plug-in has not been built: ./run fuzz onednn:sdpa does so, ATTEST_ADAPTERS names another folder.
@@ -24,6 +24,7 @@ if not (ADAPTERS / "onednn.so").is_file():
 need("numpy", "./run fuzz onnxruntime:Attention installs it")
 
 ATTEST = os.path.abspath(sys.argv.pop(1))
+import findings
 import numpy as np
 
 from attention_calls import BOTTOM_RIGHT, battery, call, far, open_keys, reference, values
@@ -152,18 +153,15 @@ class Findings(unittest.TestCase):
     def test_programs(self):
         if ONEDNN.version != "oneDNN 3.13.2":
             self.skipTest("the page is about the pinned version")
-        page = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
-        entries = re.findall(r"^### (onednn-\S+)\n(?:(?!^### ).)*?```cpp\n(.*?)```\n\nprints\n\n```text\n(.*?)```", page, re.M | re.S)
-        self.assertEqual(len(entries), len(re.findall(r"^### onednn-", page, re.M)))
-        for name, program, expected in entries:
+        for name, record in findings.records("onednn").items():
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 source, made = Path(folder, "a.cpp"), Path(folder, "a")
-                source.write_text(program)
+                source.write_text(record["program"])
                 subprocess.run(["c++", "-std=c++17", source, "-o", made, f"-I{PREFIX}/include", f"{PREFIX}/lib/libdnnl.so",
                                 f"-Wl,-rpath,{PREFIX}/lib", "-Wl,--disable-new-dtags", "-Wl,--allow-shlib-undefined"], check=True)
                 done = subprocess.run([made], capture_output=True, text=True, timeout=60,
                                       env=os.environ | {"OCL_ICD_FILENAMES": str(PREFIX / "lib/libintelocl.so")})
-                self.assertEqual(done.stdout, expected)
+                self.assertEqual(done.stdout.strip(), record["prints"].strip())
 
 
 if __name__ == "__main__":

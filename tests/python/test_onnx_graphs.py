@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 need("onnxruntime", "./run test installs it")
 sys.path.insert(0, str(ROOT / "subjects" / "python"))
-import findings_scripts
 import numpy as np
 import onnx
 
@@ -145,11 +144,6 @@ class Explicit(unittest.TestCase):
         c = call(b=2, lq=3, lk=5, causal=True, align=BOTTOM_RIGHT, kv_lengths=np.array([4, 5], np.int32), window_left=1)
         EXPLICIT().attention(c)
         self.assertFalse(far(c))
-
-
-class Findings(findings_scripts.Findings):
-    prefix, packages = "onnx", {"onnx": onnx.__version__}
-    requirements = "requirements-onnxruntime.txt"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The onnxruntime adapters: what they hand to the operator, what comes back, and what docs/findings.md claims.
+"""The onnxruntime adapters: what they hand to the operator, and what comes back.
 
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where onnxruntime is not installed there.
 """
@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 need("onnxruntime", "./run test installs it")
 sys.path.insert(0, str(ROOT / "subjects" / "python"))
-import findings_scripts
 import numpy as np
 import onnxruntime
 
@@ -420,15 +419,6 @@ class Declarations(unittest.TestCase):
         with self.assertRaises(Refused) as caught:
             SUBJECTS["Attention"]().attention(call(scale=0.0))
         self.assertEqual(str(caught.exception), "onnxruntime: scale must be greater than 0 if specified")
-
-
-class Findings(findings_scripts.Findings):
-    prefix, packages = "ort", {"onnxruntime": onnxruntime.__version__}
-    requirements = "requirements-onnxruntime.txt"
-
-    def test_scripts(self):
-        onnxruntime.set_default_logger_severity(4)
-        super().test_scripts()
 
 
 if __name__ == "__main__":

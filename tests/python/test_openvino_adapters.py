@@ -1,4 +1,4 @@
-"""The openvino adapters: what they hand to the operator, what comes back, and what docs/findings.md claims.
+"""The openvino adapters: what they hand to the operator, and what comes back.
 
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where openvino is not installed there.
 """
@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 need("openvino", "it is never part of ./run test, ./run fuzz openvino:sdpa installs it")
 
 sys.path.insert(0, str(ROOT / "subjects" / "python"))
-import findings_scripts
 import numpy as np
 import openvino
 
@@ -323,11 +322,6 @@ class NormDeclarations(unittest.TestCase):
                 NORMS["LayerNorm-f16"]().layer_norm(c)
             else:
                 self.assertRaises(Unsupported, NORMS["LayerNorm-f16"]().layer_norm, c)
-
-
-class Findings(findings_scripts.Findings):
-    prefix, packages = "openvino", {"openvino": openvino.__version__.split("-")[0]}
-    requirements = "requirements-openvino.txt"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The paddle adapter: what it hands to the functions, what comes back, and what docs/findings.md claims.
+"""The paddle adapter: what it hands to the functions, and what comes back.
 
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where paddle is not installed there.
 """
@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[2]
 need("paddle", "it is never part of ./run test, ./run fuzz paddle:sdpa installs it")
 
 sys.path.insert(0, str(ROOT / "subjects" / "python"))
-import findings_scripts
 import numpy as np
 import paddle
 
@@ -80,11 +79,6 @@ class Declarations(unittest.TestCase):
                      "3-D tensor with shape: [num_heads, seq_len, head_dim]", "Whether enable GQA mode. Default False"))):
             for sentence in sentences:
                 self.assertIn(sentence, text)
-
-
-class Findings(findings_scripts.Findings):
-    prefix, packages = "paddle", {"paddlepaddle": paddle.__version__}
-    requirements = "requirements-paddle.txt"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The torch adapters: what they hand to PyTorch, what comes back, and what docs/findings.md claims.
+"""The torch adapters: what they hand to PyTorch, and what comes back.
 
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where torch is not installed there.
 """
@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 need("torch", "it is never part of ./run test, ./run fuzz torch:sdpa installs it")
 
 sys.path.insert(0, str(ROOT / "subjects" / "python"))
-import findings_scripts
 import numpy as np
 import torch
 
@@ -350,11 +349,6 @@ class Encoder(unittest.TestCase):
             vars(c).update(change, param_dtype="f32")
             with self.assertRaises(Unsupported):
                 self.answer("encoder-norm2", c)
-
-
-class Findings(findings_scripts.Findings):
-    prefix, packages = "torch", {"torch": torch.__version__.partition("+")[0]}
-    requirements = "requirements-torch.txt"
 
 
 if __name__ == "__main__":
