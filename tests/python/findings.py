@@ -66,7 +66,7 @@ def certificate(attest, file):
     if done.returncode:
         raise SystemExit(f"{file}: {done.stdout}{done.stderr}")
     proof = json.loads(done.stdout)
-    interval = f", in {proof['lo']} .. {proof['hi']}" if "lo" in proof else ""
+    interval = f", and lies in {proof['lo']} .. {proof['hi']}" if "lo" in proof else ""
     return proof["why"].partition(": ")[2] + interval
 
 
@@ -89,7 +89,8 @@ def section(attest, name, record):
     if "prints" in record:
         text += f"- Script: `tests/python/findings.py --script {name}`\n"
     if file:
-        text += bullet("Script of the reproducer", f"`./run export docs/findings/{file.name} --to python`{record.get('seldom', '')}")
+        label = "Script of the reproducer" if "prints" in record else "Script"
+        text += bullet(label, f"`./run export docs/findings/{file.name} --to python`{record.get('seldom', '')}")
     return text
 
 
