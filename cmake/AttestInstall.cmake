@@ -23,7 +23,7 @@ configure_package_config_file(cmake/attest-config.cmake.in "${PROJECT_BINARY_DIR
                               INSTALL_DESTINATION "${package_folder}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/attest-config-version.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/attest-config.cmake" "${PROJECT_BINARY_DIR}/attest-config-version.cmake"
-              cmake/AttestTesting.cmake cmake/AttestDiscoverTests.cmake
+              cmake/AttestTesting.cmake cmake/AttestDiscoverTests.cmake cmake/AttestSkippedTests.cmake
         DESTINATION "${package_folder}" COMPONENT attest-development)
 
 # `cpack -G DEB` in the build folder: one package of all that is installed, which depends on the libraries it was linked against.

@@ -19,7 +19,8 @@
 # ARGUMENTS    further words for `attest check`: --policy f16, --assume lk<=512
 #
 # A test runs `attest check ... --property PROPERTY --seed 1 --cases n --jobs 1`: the same every time. It fails unless attest
-# ends with status 0; where the property applies to no problem that was drawn, CTest reports it as skipped.
+# ends with status 0; where the property applies to no problem that was drawn, CTest reports it as skipped, and attest below
+# CTest's summary why.
 #
 # The tests are made when ctest starts, from the properties that the attest program then has.
 define_property(GLOBAL PROPERTY ATTEST_TEST_OWNERS BRIEF_DOCS "NAME=TARGET of each call")
@@ -78,6 +79,20 @@ function(attest_add_property_tests target)
     _attest_claim("${name}" "${target}" "${call}")
     _attest_write_tests("${name}" "${subject}" "${corpus}")
   endforeach()
+  _attest_tell_skipped()
+endfunction()
+
+# Has ctest tell the reasons of skipped tests when it has told the others. A CTestCustom.cmake of the project's own stays, and may
+# include what is written here.
+function(_attest_tell_skipped)
+  set(script "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/AttestSkippedTests.cmake")
+  set(command "\\\"${CMAKE_COMMAND}\\\" -P \\\"${script}\\\"")
+  set(file "${CMAKE_BINARY_DIR}/attest_tests/CTestCustom.cmake")
+  set(custom "${CMAKE_BINARY_DIR}/CTestCustom.cmake")
+  file(WRITE "${file}" "list(APPEND CTEST_CUSTOM_POST_TEST \"${command}\")\n")
+  if(NOT EXISTS "${custom}")
+    file(WRITE "${custom}" "include(\"${file}\")\n")
+  endif()
 endfunction()
 
 # The file or subject that the command line of attest takes, and what its tests are called after.

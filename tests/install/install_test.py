@@ -152,6 +152,18 @@ class Consumer(Installed):
         self.assertEqual(results["builtin:explicit.fused-equals-explicit"], SKIPPED)
         self.assertIn("out of workspace", self.output)
         self.assertIn("no-such-law matches no property", self.output)
+        told = self.output.split("attest judged nothing in these tests, which CTest calls skipped:")[1]
+        for name in (name for name, outcome in results.items() if outcome == SKIPPED):
+            self.assertRegex(told, rf"(?m)^\t\S[^:]* .*[:,] {re.escape(name)}(,|$)")
+        self.assertIn("\tthe subject is that explicit kernel: builtin:explicit.fused-equals-explicit\n", told)
+        # A project's own file for ctest stays, and may include that of attest.
+        own, its = build / "CTestCustom.cmake", build / "attest_tests/CTestCustom.cmake"
+        for text in ("# mine\n", f'include("{its}")\n'):
+            own.write_text(text)
+            self.ok("cmake", build)
+            self.assertEqual(own.read_text(), text)
+            said = run("ctest", "--test-dir", build, "-R", "builtin:explicit").stdout
+            self.assertEqual("attest judged nothing" in said, "include" in text, said)
         self.assertEqual(run("ctest", "--test-dir", build, "-L", "^wrong$").returncode, 8)
         self.assertIn("rerun", self.output)
 
