@@ -13,18 +13,21 @@
 #include <chrono>
 #include <ctime>
 #include <iostream>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/model.hpp"
 #include "cli/policy_option.hpp"
 #include "cli/provenance.hpp"
 #include "cli/shard_option.hpp"
 #include "core/error.hpp"
 #include "engine/bucket.hpp"
 #include "engine/campaign_folder.hpp"
+#include "engine/corpus.hpp"
 #include "engine/known.hpp"
 #include "engine/stream.hpp"
 #include "generators/coverage.hpp"
@@ -204,12 +207,19 @@ std::filesystem::path campaign_folder(const Settings& settings, bool open_ended,
   return open_ended ? new_folder(std::filesystem::path("attest-out") / folder_name, seed) : std::filesystem::path();
 }
 
+void read_corpora(const Settings& settings,
+                  const std::function<void(const std::string& corpus, const std::optional<engine::Waiver>&)>& read) {
+  if (const auto corpus = settings.text("known")) read(*corpus, std::nullopt);
+  for (const auto& [entry, reason, until] : settings.waivers())
+    read(entry, engine::Waiver{reason, until, today() > until});
+}
+
 std::vector<engine::KnownEntry> read_known(const Settings& settings) {
   std::vector<engine::KnownEntry> known;
-  if (const auto corpus = settings.text("known")) known = engine::known_entries(*corpus);
-  for (const auto& [entry, reason, until] : settings.waivers())
-    std::ranges::move(engine::known_entries(entry, engine::Waiver{reason, until, today() > until}),
-                      std::back_inserter(known));
+  read_corpora(settings, [&known](const std::string& corpus, const std::optional<engine::Waiver>& waiver) {
+    for (const std::filesystem::path& file : engine::corpus_files({corpus}))
+      if (!is_model_entry(file)) std::ranges::move(engine::known_entries(file, waiver), std::back_inserter(known));
+  });
   return known;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "cli/settings.hpp"
 #include "core/subject.hpp"
 #include "engine/campaign.hpp"
+#include "engine/known.hpp"
 
 namespace attest::cli {
 
@@ -40,7 +42,10 @@ CampaignExtent read_extent(const Settings& settings, bool open_ended);
 std::filesystem::path campaign_folder(const Settings& settings, bool open_ended, const std::string& folder_name,
                                       std::optional<std::uint64_t> seed);
 
-// The failures that --known and the tables [[waive]] of attest.toml name. Throws Error(usage) on the first damaged file.
+// Calls `read` for the corpus of --known and for each table [[waive]], with what that says.
+void read_corpora(const Settings& settings,
+                  const std::function<void(const std::string& corpus, const std::optional<engine::Waiver>&)>& read);
+// The failures of kernels that --known and the tables [[waive]] of attest.toml name. Throws Error(usage) on the first damaged file.
 std::vector<engine::KnownEntry> read_known(const Settings& settings);
 
 // Reads them for a campaign of `options.verb`, all but laws and subjects. `open_ended`: it draws for 30 s with a random

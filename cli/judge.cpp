@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 
@@ -17,21 +18,24 @@
 #include "cli/verbs.hpp"
 #include "core/error.hpp"
 #include "engine/explain/explain.hpp"
+#include "engine/file.hpp"
 #include "engine/saved_tensors.hpp"
 #include "graph/read.hpp"
+#include "graph/weights.hpp"
 #include "models/given.hpp"
 #include "models/judged.hpp"
 #include "report/explain.hpp"
 #include "report/judge.hpp"
 #include "report/models.hpp"
 #include "report/text.hpp"
+#include "subjects/started.hpp"
 
 namespace attest::cli {
 namespace {
 
 // Options of judge that a model takes.
-constexpr std::array<std::string_view, 8> of_models{"model",  "inputs",    "outputs", "policy",
-                                                    "runner", "iteration", "json",    "color"};
+constexpr std::array<std::string_view, 9> of_models{"model",     "inputs", "outputs", "policy", "runner",
+                                                    "iteration", "corpus", "json",    "color"};
 
 std::vector<Option> judge_options() {
   std::vector<Option> options = contract_options();
@@ -85,18 +89,23 @@ std::unique_ptr<OutputFile> json_beside(const Settings& settings, const std::str
   return std::make_unique<OutputFile>(*path, "--json");
 }
 
-// Stores a failure, and returns the file; empty, and a note on stderr, where that cannot be.
-std::string stored(const Settings& settings, const ops::SavedCall& call, const ops::Contract& contract,
-                   const engine::Judgement& judgement, const std::string& outputs) {
+// Stores a failure by `store` of a corpus, and returns the file; empty where nothing failed or is to be stored, and with
+// a note on stderr where that cannot be.
+std::string stored(const Settings& settings, bool failed,
+                   const std::function<std::filesystem::path(const std::string& corpus)>& store) {
   const std::string corpus = settings.text("corpus").value_or("attest-out/judge/corpus");
-  if (judgement.verdict.kind != VerdictKind::fail || corpus == "none") return {};
+  if (!failed || corpus == "none") return {};
   try {
-    return engine::store_judged(call, contract, judgement, outputs, corpus).string();
+    return store(corpus).string();
   } catch (const Error& error) {
     if (error.exit() != Exit::usage) throw;
     std::cerr << "attest: note: no reproducer is stored: " << report::printable(error.what()) << "\n";
     return {};
   }
+}
+
+std::string stored_line(const std::string& reproducer) {
+  return reproducer.empty() ? std::string() : fmt::format("  stored     {}\n", report::printable(reproducer));
 }
 
 int judge_model(const Settings& settings, const std::string& model) {
@@ -106,19 +115,26 @@ int judge_model(const Settings& settings, const std::string& model) {
                                     fmt::join(of_models, ", ")));
   const std::string inputs = needed(settings, "inputs"), outputs = needed(settings, "outputs");
   const graph::Precision precision = graph::precision_from_text(settings.text("policy").value_or("literal"));
-  const graph::Program program(graph::load_model(model));
+  constexpr std::uintmax_t largest_model = std::uintmax_t{1} << 31;  // the most that protobuf holds
+  const std::string bytes = graph::with_weights(engine::read_file(model, largest_model), model);
+  const graph::Program program(graph::read_model(std::make_shared<const std::string>(bytes), model));
   const auto json = json_beside(settings, inputs, outputs);
   engine::SavedRun run;
   run.iteration = static_cast<std::size_t>(count_of(settings, "iteration", 0).value_or(0));
   const graph::Feeds feeds = models::given_feeds(engine::read_saved_tensors(inputs, run), program, {}, inputs);
   run.runner = settings.text("runner");
-  const models::JudgedOutputs judged =
-      models::judge_outputs(program.model(), feeds, engine::read_saved_tensors(outputs, run), precision, outputs);
+  const std::vector<NamedArray> out = engine::read_saved_tensors(outputs, run);
+  const models::JudgedOutputs judged = models::judge_outputs(program.model(), feeds, out, precision, outputs);
+  const std::string reproducer = stored(settings, judged.exit() == Exit::found, [&](const std::string& corpus) {
+    note_started(model);  // the user has named it: an entry may, too
+    return models::store_judged({model, bytes, feeds, out, precision, outputs}, corpus);
+  });
   if (!json || !json->is_stdout())
     std::cout << fmt::format("attest judge {} --model {}\n", report::printable(outputs), report::printable(model))
-              << report::judged_text(judged, precision, read_look(settings));
+              << report::judged_text(judged, precision, read_look(settings)) << stored_line(reproducer);
   if (json) {
     auto object = report::judged_json(judged, precision);
+    if (!reproducer.empty()) object["reproducer"] = reproducer;
     object["model"] = model;
     object["inputs"] = inputs;
     object["outputs"] = outputs;
@@ -149,12 +165,14 @@ int judge_files(const Settings& settings) {
     judgement.others = engine::judge_other_calls(op, in, out, saved_words(settings), contract, judgement, 10);
   const Exit exit = judgement.exit();
   const std::optional<engine::Explanation> explanation = explained(call, contract, judgement);
-  const std::string reproducer = stored(settings, call, contract, judgement, outputs);
+  const std::string reproducer = stored(settings, exit == Exit::found, [&](const std::string& corpus) {
+    return engine::store_judged(call, contract, judgement, outputs, corpus);
+  });
   if (!json || !json->is_stdout())
     std::cout << fmt::format("attest judge {}\n", report::printable(outputs))
               << report::judgement_text(call, contract, judgement, read_look(settings))
               << (explanation ? report::saved_explanation_text(*explanation) : std::string())
-              << (reproducer.empty() ? "" : fmt::format("  stored     {}\n", report::printable(reproducer)));
+              << stored_line(reproducer);
   if (json) {
     auto object = report::judgement_json(call, contract, judgement);
     if (explanation) object["explanation"] = engine::to_json(*explanation);

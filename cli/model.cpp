@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -24,6 +25,7 @@
 #include "engine/file.hpp"
 #include "graph/weights.hpp"
 #include "models/exhibit.hpp"
+#include "models/judged.hpp"
 #include "models/lengths.hpp"
 #include "models/tensors.hpp"
 #include "report/ci.hpp"
@@ -107,7 +109,9 @@ models::CampaignOptions options_of(const Settings& settings, const std::string& 
   options.constraints = constraints_of(settings, file.lengths);
   options.jobs = read_jobs(settings);
   options.shrink_calls = static_cast<std::int64_t>(settings.integer("shrink-budget", 1, 1'000'000'000).value_or(1000));
-  if (const auto known = settings.text("known")) options.known = models::known_failures(*known);
+  read_corpora(settings, [&options](const std::string& corpus, const std::optional<engine::Waiver>& waiver) {
+    std::ranges::move(models::known_failures(corpus, waiver), std::back_inserter(options.known));
+  });
   options.continue_after_failure = fuzz || one_problem || settings.flag("continue-after-failure");
   read_model_laws(settings, options);
   if (one_problem) {
@@ -247,6 +251,7 @@ models::Resolvers resolvers_of(const Settings& settings) {
     return read_model_file(settings, given ? fs::path(*given) : trusted(entry.model, "model", "--subject")).onnx;
   };
   resolvers.runtime = [&settings, trusted](const models::Entry& entry) {
+    if (is_saved(entry)) return models::saved_runtime(entry);
     return runtime_of(settings, entry, [&] { return trusted(entry.runtime_file, "runtime", "--on"); });
   };
   return resolvers;

@@ -171,7 +171,7 @@ class Campaign {
     for (Finding& finding : summary_.findings)
       for (const Subject& subject : subjects_)
         if (subject.name == finding.runtime && !finding.flaky)
-          finding.known_as = known_as(options_.known, entry_of(finding, subject, model_, options_));
+          look_up(finding, entry_of(finding, subject, model_, options_));
     for (const Folder::CaseLine& line : folder_->cases()) {
       if (line.runs.empty() || table_.full()) continue;
       const std::size_t problem = table_.add(stream_.problem(line.number));
@@ -402,11 +402,18 @@ class Campaign {
     }
   }
 
-  // Looks it up among what is known, and writes it to the corpus.
+  // Looks a finding up among what is known.
+  void look_up(Finding& finding, const Entry& entry) const {
+    auto [name, waivers] = known_as(options_.known, entry);
+    finding.known_as = std::move(name);
+    finding.waivers = std::move(waivers);
+  }
+
+  // Looks it up, and writes it to the corpus.
   void store(const Subject& subject, Finding& finding) {
     if (finding.flaky) return;
     const Entry entry = entry_of(finding, subject, model_, options_);
-    finding.known_as = known_as(options_.known, entry);
+    look_up(finding, entry);
     if (!options_.corpus.empty()) finding.reproducer = write_entry(entry, finding.place, options_.corpus);
   }
 

@@ -51,6 +51,8 @@ ordered_json to_json(const Entry& entry, const fs::path& folder) {
                       {"runtime", entry.runtime}};
   if (!entry.inputs.empty())
     object["inputs"] = {{"file", portable(entry.inputs, folder)}, {"digest", entry.inputs_digest}};
+  if (!entry.outputs.empty())
+    object["outputs"] = {{"file", portable(entry.outputs, folder)}, {"digest", entry.outputs_digest}};
   if (!entry.roles.empty()) object["roles"] = entry.roles;
   if (!entry.runtime_file.empty()) object["runtime_file"] = portable(entry.runtime_file, folder);
   object["version"] = entry.version;
@@ -143,6 +145,11 @@ Entry entry_from(const Members& members, const fs::path& folder) {
     entry.inputs = found_from(inputs.text("file"), folder);
     entry.inputs_digest = inputs.text("digest");
   }
+  if (members.has("outputs")) {
+    const Members outputs = members.object("outputs");
+    entry.outputs = found_from(outputs.text("file"), folder);
+    entry.outputs_digest = outputs.text("digest");
+  }
   entry.roles = members.texts_by_name("roles");
   entry.runtime = members.text("runtime");
   entry.runtime_file = found_from(members.text("runtime_file", false), folder);
@@ -203,21 +210,24 @@ Entry read_entry(const fs::path& file) {
   return entry_from(members, file.parent_path());
 }
 
-fs::path write_entry(const Entry& entry, const std::optional<Place>& place, const fs::path& folder) {
-  const fs::path home = folder / engine::file_name_of(entry.model.stem().string());
+fs::path file_of(const Entry& entry, const fs::path& folder) {
   std::string identity = entry.key + entry.runtime + to_text(entry.build) + entry.problem + entry.policy;
   for (const std::string& before : entry.after) identity += before;
-  std::string runtime = entry.runtime;
+  identity += entry.outputs_digest;
   // Options make builds long, and file_name_of cuts: never what tells two entries apart.
   constexpr std::size_t longest = 110;
-  const std::string words = fmt::format("{}_{}_{}", entry.key, runtime, entry.build.level).substr(0, longest);
-  const fs::path stem =
-      home / engine::file_name_of(fmt::format("{}-{}", words, hex64(digest_of(identity)).substr(0, 8)));
+  const std::string words = fmt::format("{}_{}_{}", entry.key, entry.runtime, entry.build.level).substr(0, longest);
+  const std::string stem = engine::file_name_of(fmt::format("{}-{}", words, hex64(digest_of(identity)).substr(0, 8)));
+  return folder / engine::file_name_of(entry.model.stem().string()) / (stem + ".json");
+}
+
+fs::path write_entry(const Entry& entry, const std::optional<Place>& place, const fs::path& folder) {
+  const fs::path file = file_of(entry, folder), home = file.parent_path();
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(fs::absolute(home), error);
   ordered_json object = to_json(entry, error ? home : whole);
   object["digest"] = digest_text(object);
-  const auto beside = [&](std::string_view ending) { return fs::path(stem.string() + std::string(ending)); };
+  const auto beside = [&](std::string_view ending) { return fs::path(file).replace_extension(ending); };
   if (place && place->segment) {
     const Place::Segment& segment = *place->segment;
     engine::write_file(beside(".onnx"), graph::write_model(segment.model));
@@ -227,8 +237,8 @@ fs::path write_entry(const Entry& entry, const std::optional<Place>& place, cons
     if (segment.got) tensors.add("got", *segment.got);
     engine::write_file(beside(".npz"), tensors.bytes());
   }
-  engine::write_file(beside(".json"), json_text(object, 2) + "\n");
-  return beside(".json");
+  engine::write_file(file, json_text(object, 2) + "\n");
+  return file;
 }
 
 std::vector<EntryDefect> grouped(std::vector<EntryFile> entries) {

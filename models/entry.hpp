@@ -20,6 +20,8 @@ struct Entry {
   std::string model_digest;                    // the digest of its bytes, as hex64 has it
   std::filesystem::path inputs;                // the owner's, that its problems are drawn around, likewise; mostly none
   std::string inputs_digest;                   // the digest of their numbers
+  std::filesystem::path outputs;               // results that were saved elsewhere, in place of a runtime; mostly none
+  std::string outputs_digest;                  // the digest of the file's bytes
   std::map<std::string, std::string> roles{};  // the owner's words on the meaning of inputs: "ids:2"
   std::string runtime;                         // a shipped one, or "external:NAME"
   std::filesystem::path runtime_file;          // an external one's script, likewise
@@ -41,12 +43,17 @@ struct Entry {
   bool minimal = false;
 };
 
+// Tells whether an entry is of results that were saved elsewhere (judged.hpp): no runtime is asked.
+inline bool is_saved(const Entry& entry) noexcept { return !entry.outputs.empty(); }
+
 // Tells whether a text is that of an entry of a model; whether it is a whole one is for read_entry.
 bool is_entry(std::string_view text);
 // Throws Error(usage): one sentence with the file and the reason, for one that is damaged, of a later format or
 // contradictory.
 Entry read_entry(const std::filesystem::path& file);
-// Writes FOLDER/MODEL/LAW_KIND_CLASS_RUNTIME-HASH.json, and beside it the segment, where there is one: .onnx, and .npz
+// The file of an entry, FOLDER/MODEL/LAW_KIND_CLASS_RUNTIME-HASH.json.
+std::filesystem::path file_of(const Entry& entry, const std::filesystem::path& folder);
+// Writes it, and beside it the segment, where there is one: .onnx, and .npz
 // with its inputs, those of earlier runs (NpzFile), `got` and `expected`. Throws Error(usage) if they cannot be
 // written.
 std::filesystem::path write_entry(const Entry& entry, const std::optional<Place>& place,

@@ -1,4 +1,6 @@
 #pragma once
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -7,6 +9,8 @@
 #include "core/error.hpp"
 #include "core/npz.hpp"
 #include "graph/ensemble.hpp"
+#include "models/entry.hpp"
+#include "models/runtime.hpp"
 
 // Results of a model that were got elsewhere, held against the ensemble of docs/graphs.md section 3.
 namespace attest::models {
@@ -33,5 +37,24 @@ struct JudgedOutputs {
 // `where`: for none of them, and for a type or a shape that the model does not give on `feeds`; and as Program::run.
 JudgedOutputs judge_outputs(const graph::Model& model, const graph::Feeds& feeds, std::span<const NamedArray> outputs,
                             const graph::Precision& precision, const std::string& where);
+
+// Results that failed, as they were judged.
+struct SavedFailure {
+  std::filesystem::path model;  // its file
+  const std::string& bytes;     // of that, with its weights
+  const graph::Feeds& feeds;
+  std::span<const NamedArray> outputs;
+  const graph::Precision& precision;
+  std::filesystem::path where;  // the file that held the outputs
+};
+// Stores a failure in `corpus` and returns the file; inputs and results lie beside it as an .npz. Throws Error(usage),
+// one sentence, where that cannot be written, or a runtime that gave these results would not be blamed.
+std::filesystem::path store_judged(const SavedFailure& failure, const std::filesystem::path& corpus);
+
+// A runtime that gives what such an entry holds, whatever it is asked. Throws Error(no_subject) where that file is not
+// there or has changed.
+std::unique_ptr<Runtime> saved_runtime(const Entry& entry);
+// The model, with those of its outputs alone that such an entry holds. Throws likewise.
+Part with_saved_outputs(Part model, const Entry& entry);
 
 }  // namespace attest::models

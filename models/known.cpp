@@ -41,7 +41,7 @@ KnownFailure failure_of(const engine::Entry& entry) {
 
 }  // namespace
 
-std::vector<KnownFailure> known_failures(const fs::path& corpus) {
+std::vector<KnownFailure> known_failures(const fs::path& corpus, const std::optional<engine::Waiver>& waiver) {
   std::vector<KnownFailure> known;
   for (const fs::path& file : engine::corpus_files({corpus})) {
     if (is_entry(engine::read_file(file, largest_file))) {
@@ -55,17 +55,23 @@ std::vector<KnownFailure> known_failures(const fs::path& corpus) {
       known.push_back(failure_of(entry));
     }
     known.back().name = file.stem().string();
+    known.back().waiver = waiver;
   }
   return known;
 }
 
-std::string known_as(const std::vector<KnownFailure>& known, const Entry& seen) {
-  const auto alike = [wanted = failure_of(seen)](const KnownFailure& one) {
-    return one.runtime == wanted.runtime && one.what == wanted.what && one.ops == wanted.ops && one.law == wanted.law &&
-           one.digest == wanted.digest && one.tensor == wanted.tensor;
-  };
-  const auto found = std::ranges::find_if(known, alike);
-  return found == known.end() ? std::string() : found->name;
+KnownAs known_as(const std::vector<KnownFailure>& known, const Entry& seen) {
+  const KnownFailure wanted = failure_of(seen);
+  KnownAs told;
+  for (const KnownFailure& one : known) {
+    if (one.runtime != wanted.runtime || one.what != wanted.what || one.ops != wanted.ops || one.law != wanted.law ||
+        one.digest != wanted.digest || one.tensor != wanted.tensor)
+      continue;
+    if (one.waiver && std::ranges::find(told.waivers, *one.waiver) == told.waivers.end())
+      told.waivers.push_back(*one.waiver);
+    if (told.name.empty() && !(one.waiver && one.waiver->over)) told.name = one.name;
+  }
+  return told;
 }
 
 }  // namespace attest::models

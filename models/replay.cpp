@@ -6,6 +6,7 @@
 
 #include "core/digest.hpp"
 #include "core/error.hpp"
+#include "models/judged.hpp"
 
 namespace attest::models {
 namespace {
@@ -58,7 +59,9 @@ Part model_of(const Entry& entry, const Resolvers& resolvers) {
   if (hex64(digest_of(bytes)) != entry.model_digest)
     throw Error(Exit::no_subject, entry.model.filename().string() +
                                       " is not the file that the entry was made with: its contents have changed");
-  return part_of_file(std::move(bytes), entry.model.filename().string());
+  Part model = part_of_file(std::move(bytes), entry.model.filename().string());
+  if (is_saved(entry)) return with_saved_outputs(std::move(model), entry);
+  return model;
 }
 
 namespace {
@@ -72,6 +75,11 @@ struct AskedAgain {
 };
 AskedAgain asked_again(const Entry& entry, const std::filesystem::path& file, const Resolvers& resolvers,
                        std::int64_t calls) {
+  if (is_saved(entry))
+    throw usage_error(
+        fmt::format("{} is of saved results, and no runtime is there to be asked: `attest check MODEL --on RUNTIME "
+                    "--inputs {}` asks one of these inputs",
+                    file.string(), entry.inputs.string()));
   if (entry.build.fixed)
     throw usage_error(fmt::format("{} is of a build for one problem's lengths: nothing is shrunk or looked for there",
                                   file.string()));

@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/error.hpp"
+#include "engine/summary.hpp"
 #include "models/condition.hpp"
 #include "models/coverage.hpp"
 #include "models/entry.hpp"
@@ -44,9 +45,10 @@ struct Finding {
   // The keys of failures by other laws that are of the same defect, with the first wrong tensor as those laws see it,
   // or none.
   std::map<std::string, std::string> others{};
-  std::filesystem::path reproducer;    // empty: nowhere
-  std::optional<Condition> condition;  // under which it shows, where that was learned
-  std::string known_as{};              // the entry of --known that tells it, "ort-attention-1"; empty: new
+  std::filesystem::path reproducer;       // empty: nowhere
+  std::optional<Condition> condition;     // under which it shows, where that was learned
+  std::string known_as{};                 // the entry of --known that tells it, "ort-attention-1"; empty: new
+  std::vector<engine::Waiver> waivers{};  // whose entries tell it
 };
 
 struct Summary {

@@ -81,11 +81,6 @@ std::string title(const Summary& summary, const Defect& defect, std::size_t numb
                      counted(defect.failures, "problem"));
 }
 
-// "waived until 2027-03-31: REASON", "waived until 2026-01-01, which is over: REASON".
-std::string waiver_text(const engine::Waiver& waiver) {
-  return fmt::format("waived until {}{}: {}", waiver.until, waiver.over ? ", which is over" : "", waiver.reason);
-}
-
 // Why it fails nothing: "known: ort-attention-14", or its waiver.
 std::string known_text(const Summary& summary, const Defect& defect) {
   const auto waiver = std::ranges::find(defect.waivers, false, &engine::Waiver::over);

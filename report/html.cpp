@@ -117,10 +117,7 @@ std::string defect_html(const json& record, const json& defect, std::size_t numb
   const json* finding = finding_of(record, bucket);
   if (finding != nullptr) text += finding_rows(*finding);
   text += row("reproducer", code(said(defect, "reproducer")));
-  for (const json& waiver : defect.value("waivers", json::array()))
-    text += row("waiver",
-                escaped(fmt::format("until {}{}: {}", said(waiver, "until"),
-                                    waiver.value("over", false) ? ", which is over" : "", said(waiver, "reason"))));
+  text += waiver_rows(defect);
   if (defect.contains("effective"))
     text += row("precision", escaped("asked for " + said(defect.at("effective"), "requested") + "; fits " +
                                      joined(defect.at("effective").at("fits"), "", 4)));

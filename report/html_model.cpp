@@ -76,7 +76,7 @@ std::string finding_html(const json& finding, std::size_t number) {
       duration(finding.at("seconds_to_first").get<double>()));
   text += row("condition", condition_html(finding)) + row("problem", code(said(finding, "problem")));
   if (finding.contains("after")) text += row("after", code(joined(finding.at("after"), "", 12)));
-  text += row("said", escaped(said(finding, "reason")));
+  text += row("said", escaped(said(finding, "reason"))) + waiver_rows(finding);
   const json& passing = finding.at("passes_at");
   text += row("builds", escaped(joined(finding.at("levels"), "", 20) +
                                 (passing.empty() ? "" : "; passes at " + joined(passing, "", 20))));

@@ -78,6 +78,15 @@ std::string key_html(std::string_view key) { return "<span class=\"key\">" + cod
 std::string row(std::string_view label, const std::string& html) {
   return html.empty() ? std::string() : fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(label), html);
 }
+std::string waiver_rows(const json& defect) {
+  std::string rows;
+  for (const json& waiver : defect.value("waivers", json::array()))
+    rows += row("waiver",
+                escaped(fmt::format("until {}{}: {}", said(waiver, "until"),
+                                    waiver.value("over", false) ? ", which is over" : "", said(waiver, "reason"))));
+  return rows;
+}
+
 std::string scrolled(std::string_view label, const std::string& table) {
   return fmt::format("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">{}</div>\n",
                      escaped(label), table);

@@ -26,6 +26,8 @@ std::string command(std::string_view text);
 std::string key_html(std::string_view key);
 // A term and what is said of it, which is HTML; nothing where that is empty.
 std::string row(std::string_view label, const std::string& html);
+// A row for each waiver of a defect.
+std::string waiver_rows(const nlohmann::json& defect);
 // A table may be wider than a phone: it scrolls by itself, by keyboard too.
 std::string scrolled(std::string_view label, const std::string& table);
 std::string reasons_html(const nlohmann::json& reasons);

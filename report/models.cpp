@@ -129,6 +129,12 @@ std::string headline(const Finding& finding) {
   return fmt::format("{} on {} (law {})", what, finding.runtime, finding.law);
 }
 
+// Why it fails nothing: "known: ort-attention-14", or its waiver.
+std::string known_text(const Finding& finding) {
+  const auto waiver = std::ranges::find(finding.waivers, false, &engine::Waiver::over);
+  return printable(waiver == finding.waivers.end() ? "known: " + finding.known_as : waiver_text(*waiver));
+}
+
 std::string finding_text(const Summary& summary, const Finding& finding, std::size_t number, bool full,
                          const Look& look) {
   const std::string name = look.verbose ? finding.key + ":" + finding.runtime : headline(finding);
@@ -136,7 +142,7 @@ std::string finding_text(const Summary& summary, const Finding& finding, std::si
                                  painted(look, Part::title, printable(name)), counted(finding.failures, "run"));
   if (!full)
     return text + (finding.place ? ", first wrong: " + printable(finding.place->tensor) : std::string()) +
-           (finding.known_as.empty() ? "" : ", known: " + printable(finding.known_as)) + "\n";
+           (finding.known_as.empty() ? "" : ", " + known_text(finding)) + "\n";
   if (look.verbose)
     text += fmt::format(", first in case {} after {}", grouped(finding.first_case), duration(finding.seconds_to_first));
   text += "\n" + row("witness", finding.result.reason);
@@ -153,6 +159,7 @@ std::string finding_text(const Summary& summary, const Finding& finding, std::si
         row("size", fmt::format("{} after {}", finding.smallest.minimal ? "no change makes it simpler" : "not minimal",
                                 counted(static_cast<std::uint64_t>(finding.smallest.calls), "problem")));
   text += row("when", condition_text(finding));
+  for (const engine::Waiver& waiver : finding.waivers) text += row("waiver", waiver_text(waiver));
   if (look.verbose) text += row("also fails", fmt::format("{}", fmt::join(finding.also, ", ")));
   const std::string again = rerun(summary, finding);
   return again.empty() ? text
@@ -366,6 +373,8 @@ ordered_json json_of(const Summary& summary, const Finding& finding) {
                       {"also", finding.also},
                       {"known", !finding.known_as.empty()}};
   if (!finding.known_as.empty()) object["known_as"] = finding.known_as;
+  for (const engine::Waiver& waiver : finding.waivers)
+    object["waivers"].push_back({{"reason", waiver.reason}, {"until", waiver.until}, {"over", waiver.over}});
   if (finding.result.witness) {
     const graph::Witness& w = *finding.result.witness;
     object["witness"] = {{"output", w.output},

@@ -245,4 +245,8 @@ std::string policy_text(const engine::CampaignOptions& campaign, const SubjectIn
   return text;
 }
 
+std::string waiver_text(const engine::Waiver& waiver) {
+  return fmt::format("waived until {}{}: {}", waiver.until, waiver.over ? ", which is over" : "", waiver.reason);
+}
+
 }  // namespace attest::report

@@ -62,6 +62,9 @@ inline constexpr std::string_view undeclared_policies =
 // be asked before, a line each, or how often it shows. After `indent`, labels fill `width`.
 std::string conditions_text(const engine::Entry& entry, std::string_view indent, std::size_t width);
 
+// "waived until 2027-03-31: REASON", "waived until 2026-01-01, which is over: REASON".
+std::string waiver_text(const engine::Waiver& waiver);
+
 // The object that --json writes.
 nlohmann::ordered_json summary_json(const engine::Summary& summary);
 

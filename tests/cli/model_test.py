@@ -211,6 +211,74 @@ class Model(Cli):
         self.refused(*words[:-1], "x.npz", says=["x.npz", "none of the model's outputs, which are logit, hidden"])
         self.refused(*words, "--causal", says=["--causal", "not for models"])
 
+    def test_a_judged_failure_is_an_entry(self):
+        import numpy as np
+        feeds, outputs = self.data(2, 9)
+        np.savez(self.cwd / "x.npz", **feeds)
+        outputs["hidden"][1, 5, 3] += 1e-2
+        words = ("judge", "--model", "encoder.onnx", "--inputs", "x.npz", "--outputs", "y.npz")
+        for saved in (outputs, {"hidden": outputs["hidden"]}):  # all of the model's, and some
+            np.savez(self.cwd / "y.npz", **saved)
+            told, done = self.summary(*words, status=1)
+            entry = self.cwd / told["reproducer"]
+            self.assertIn(f"stored     {told['reproducer']}", done.stdout)
+            for name in ("x.npz", "y.npz"):  # the entry has its own
+                (self.cwd / name).rename(self.cwd / f"away-{name}")
+            done = self.attest("replay", entry)
+            self.assertEqual((done.returncode, done.stdout.split()[0]), (0, "as_expected"), done.stdout)
+            for name in ("x.npz", "y.npz"):
+                (self.cwd / f"away-{name}").rename(self.cwd / name)
+            script = self.attest("export", entry, "--to", "python").stdout
+            (self.cwd / "script.py").write_text(script)
+            ran = subprocess.run([sys.executable, "script.py"], cwd=self.cwd, capture_output=True, text=True, check=True).stdout
+            self.assertRegex(ran, r"(?m)^hidden\[1, 5, 3\] got \S+, expected \S+: \d\S+ deviations$")
+            self.assertEqual("logit" in ran, len(saved) == 2, ran)
+            issue = self.attest("export", entry, "--to", "issue").stdout
+            self.assertIn("hidden[1,5,3] = ", issue)
+            self.assertEqual(self.attest("export", entry, "--to", "npz", "-o", "out.npz").returncode, 0)
+            with np.load(self.cwd / "out.npz") as out:
+                np.testing.assert_array_equal(out["got.hidden"], outputs["hidden"])
+        self.assertEqual(len([*self.cwd.glob("attest-out/judge/corpus/*/*.json")]), 2)
+        self.assertEqual(self.attest("replay", "attest-out/judge/corpus").returncode, 0)
+        self.assertIn("1 defect of models in 2 reproducers", self.attest("triage", "attest-out/judge/corpus").stdout)
+        for verb in ("explain", "shrink"):
+            self.refused(verb, entry, says=["no runtime is there to be asked"])
+        # Results that are right are no failure any more, results that changed are none of the entry's.
+        beside = entry.with_suffix(".npz")
+        beside.write_bytes(beside.read_bytes()[:-1] + b"x")
+        done = self.attest("replay", entry)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("does not hold the results that the entry was made with", done.stdout)
+        beside.unlink()
+        self.assertNotEqual(self.attest("replay", entry).returncode, 0)
+        # Nothing is stored where nothing fails, or where that was said.
+        told, _ = self.summary(*words, "--corpus", "none", status=1)
+        self.assertNotIn("reproducer", told)
+        outputs["hidden"][1, 5, 3] -= 1e-2
+        np.savez(self.cwd / "y.npz", **outputs)
+        self.summary(*words, "--corpus", "none-is-made", status=0)
+        self.assertFalse((self.cwd / "none-is-made").exists())
+
+    def test_a_waiver_of_a_model_lasts_until_its_day(self):
+        self.runtime("got = [g + 1 for g in got]")
+        words = ("check", "encoder.onnx", "--on", "own.py", "--property", "spread", "--cases", 4, "--jobs", 1)
+        self.summary(*words, "--corpus", "corpus", status=1)
+        table = '[[waive]]\nentry = "corpus"\nreason = "TT-33304: mended in 2.1"\nuntil = {}\n'
+        (self.cwd / "attest.toml").write_text(table.format("2999-12-31"))
+        told, done = self.summary(*words, "-o", "campaign", status=0)
+        self.assertIn(", waived until 2999-12-31: TT-33304: mended in 2.1", done.stdout)
+        self.assertEqual(told["findings"][0]["waivers"], [{"reason": "TT-33304: mended in 2.1", "until": "2999-12-31", "over": False}])
+        # Entries of models and of kernels lie in one corpus.
+        kernel = ("check", "fault:scale-twice", "--cases", 40, "--continue-after-failure")
+        self.assertEqual(self.attest(*kernel, "--corpus", "corpus").returncode, 1)
+        self.assertEqual(self.attest(*kernel).returncode, 0)
+        self.summary(*words, status=0)
+        (self.cwd / "attest.toml").write_text(table.format("2020-02-29"))
+        told, done = self.summary(*words, "-o", "over", status=1)
+        self.assertRegex(done.stdout, r"waiver +waived until 2020-02-29, which is over: TT-33304: mended in 2.1")
+        self.assertEqual(self.attest("report", "over").returncode, 0)
+        self.assertIn("until 2020-02-29, which is over: TT-33304", (self.cwd / "over" / "report.html").read_text())
+
     def test_openvino_holds(self):
         if importlib.util.find_spec("openvino") is None:
             self.skipTest("openvino is not installed")

@@ -79,7 +79,7 @@ TEST_F(Known, ByOperatorsRuntimeAndWhatHappened) {
     seen.segment = {"scores (MatMul)", "scaled (Mul)"};
     seen.tensor = "scaled";
     change(seen);
-    return known_as(all, seen);
+    return known_as(all, seen).name;
   };
   EXPECT_EQ(all.size(), 1u);
   EXPECT_EQ(told([](Entry&) {}), name);
@@ -95,13 +95,28 @@ TEST_F(Known, WithoutASegmentInItsModelAlone) {
   const Entry known = failure("threads", "bits");
   write_entry(known, {}, corpus.path());
   const std::vector<KnownFailure> all = known_failures(corpus.path());
-  EXPECT_NE(known_as(all, known), "");
+  EXPECT_NE(known_as(all, known).name, "");
   for (const auto change : {+[](Entry& seen) { seen.model_digest = "2"; }, +[](Entry& seen) { seen.tensor = "z"; },
                             +[](Entry& seen) { seen.law = "repeat"; }}) {
     Entry seen = known;
     change(seen);
-    EXPECT_EQ(known_as(all, seen), "");
+    EXPECT_EQ(known_as(all, seen).name, "");
   }
+}
+
+TEST_F(Known, AWaiverThatIsOverTellsNothingAndIsNamed) {
+  const Entry known = failure("threads", "bits");
+  write_entry(known, {}, corpus.path());
+  const engine::Waiver open{"TT-1", "2999-12-31", false}, over{"TT-2", "2000-01-01", true};
+  std::vector<KnownFailure> all = known_failures(corpus.path(), over);
+  EXPECT_EQ(known_as(all, known).name, "");
+  EXPECT_EQ(known_as(all, known).waivers, std::vector{over});
+  for (const KnownFailure& one : known_failures(corpus.path(), open)) all.push_back(one);
+  EXPECT_NE(known_as(all, known).name, "");
+  EXPECT_EQ(known_as(all, known).waivers, (std::vector{over, open}));
+  Entry other = known;
+  other.tensor = "z";
+  EXPECT_TRUE(known_as(all, other).waivers.empty());
 }
 
 TEST_F(Known, ErrorsOfOperatorsThatAdaptersAskAlone) {
@@ -111,14 +126,14 @@ TEST_F(Known, ErrorsOfOperatorsThatAdaptersAskAlone) {
   seen.key = "spread/error/onnxruntime-inconsistent";
   seen.reason = "onnxruntime: inconsistent q_sequence_length (between attn_mask and Q)";
   seen.segment = {"context (Attention)"};
-  EXPECT_EQ(known_as(all, seen), "ort-attention-1");
+  EXPECT_EQ(known_as(all, seen).name, "ort-attention-1");
   seen.segment = {"context (MultiHeadAttention)"};
-  EXPECT_EQ(known_as(all, seen), "");
+  EXPECT_EQ(known_as(all, seen).name, "");
   seen.segment = {"context (Attention)"};
   seen.reason = "onnxruntime: another sentence";
-  EXPECT_EQ(known_as(all, seen), "");
+  EXPECT_EQ(known_as(all, seen).name, "");
   seen.key = "spread/fail/finite";  // of which defect wrong numbers are the operator does not tell
-  EXPECT_EQ(known_as(all, seen), "");
+  EXPECT_EQ(known_as(all, seen).name, "");
 }
 
 }  // namespace
