@@ -34,7 +34,7 @@ class Asking {
   // Waits, where all ask one device and calls have just ended processes there, until `thread` may begin a case or
   // `ended` says that there is none.
   void await_turn(int thread, const std::function<bool()>& ended);
-  // What a thread tells of the case that it begins, and when it has none.
+  // A thread says that it begins a case, and that it has none.
   void begin_turn(int thread, double patience) { turns_.begin(thread, state_.time.elapsed() + patience); }
   void end_turn(int thread) { turns_.end(thread); }
 
