@@ -1,9 +1,7 @@
 """A Python function as a subject of attention."""
 import numpy as np
 
-from .device import with_mma
-from .function_base import Function
-from .protocol import Unsupported
+from .function_base import Function, lengths_differ
 
 LSE = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}  # the types of a log-sum-exp
 
@@ -13,11 +11,12 @@ class AttentionFunction(Function):
     LEADING, SECOND, NUMBERS = ("q", "k", "v"), "lse", ("scale",)
     OPTIONS = ("scale", "causal", "align", "bias", "keep", "kv_lengths", "softcap", "window_left", "window_right",
                "lse", "out", "threads", "form")
+    TENSORS = {"q": "dtype", "k": "dtype", "v": "dtype", "bias": "bias_dtype", "keep": "bool", "kv_lengths": "i32"}
+    ASKED = ("lse",)
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.first_forms = first_forms(self.name, self.declared.get("forms", {}), self.takes)
-        self.corner_is_said = "align" in self.takes or "align" in self.declared
 
     def option_names(self):
         names = super().option_names()
@@ -33,13 +32,13 @@ class AttentionFunction(Function):
         supports["gqa"] = False  # no parameter shows it: declare it with supports={"gqa": True}
         return supports
 
-    def promised(self):
-        return with_mma(self.contract, self.arrays.capability)
+    def corner_matters(self, call):
+        """Whether top-left and bottom-right diagonals differ in this call."""
+        moves = call.causal or call.window_left >= 0 or call.window_right >= 0
+        return moves and lengths_differ(call.q.shape[2], call.k.shape[2], call.kv_lengths)
 
     def attention(self, call):
-        if not self.corner_is_said and corner_matters(call):
-            raise Unsupported(f"{self.name} does not say which corner the diagonal starts from: take `align`, or "
-                              'declare supports={"align": ["top_left"]}')
+        self.check_corner(call)
         place = self.arrays.begin(call)
         enter, dtype = place.enter, call.dtype
         options = {option: get(call, place) for option, get in self.bindings}
@@ -47,31 +46,10 @@ class AttentionFunction(Function):
         stored = None if call.lse is None else LSE[call.lse.dtype]
         return place.end(self.results(place, result, call, "lse", stored, ("f32", "f64")))
 
-    def tensor_types(self, call):
-        return {"q": call.dtype, "k": call.dtype, "v": call.dtype, "bias": call.bias_dtype, "keep": "bool", "kv_lengths": "i32"}
-
-    # The argument for each option: None stands for an absent tensor and an unbounded window. `place`: where tensors are to be.
-    def get_scale(self, call, _place): return call.scale
-    def get_causal(self, call, _place): return call.causal
-    def get_align(self, call, _place): return ("top_left", "bottom_right")[call.align]
-    def get_softcap(self, call, _place): return call.softcap
-    def get_lse(self, call, _place): return call.lse is not None
+    # None stands for an unbounded window.
     def get_window_left(self, call, _place): return None if call.window_left < 0 else call.window_left
     def get_window_right(self, call, _place): return None if call.window_right < 0 else call.window_right
-    def get_bias(self, call, place): return None if call.bias is None else place.enter(call.bias, call.bias_dtype)
-    def get_keep(self, call, place): return None if call.keep is None else place.enter(call.keep, "bool")
     def get_form(self, call, _place): return {**self.first_forms, **call.form}
-
-    def get_kv_lengths(self, call, place):
-        return None if call.kv_lengths is None else place.enter(call.kv_lengths, "i32")
-
-
-def corner_matters(call):
-    """Whether top-left and bottom-right diagonals differ in this call."""
-    if not call.causal and call.window_left < 0 and call.window_right < 0:
-        return False
-    rows, keys = call.q.shape[2], call.k.shape[2]
-    return bool((call.kv_lengths != rows).any()) if call.kv_lengths is not None else rows != keys
 
 
 def first_forms(subject_name, forms, takes):

@@ -4,7 +4,8 @@ import inspect
 
 from . import function_script
 from .arrays import NumpyArrays, TorchArrays
-from .device import DeviceArrays
+from .device import DeviceArrays, with_mma
+from .protocol import Unsupported
 
 DTYPES = {"f16": "f16", "float16": "f16", "half": "f16", "bf16": "bf16", "bfloat16": "bf16",
           "f32": "f32", "float32": "f32", "float": "f32", "f64": "f64", "float64": "f64", "double": "f64"}
@@ -17,9 +18,10 @@ class Function:
     LEADING    the names of the tensors that the function takes first
     SECOND     the name of the output beside `out`, None where there is none
     NUMBERS    those of its options that a script has in scope by their names
-    OPTIONS    everything that it may take besides; for each, get_OPTION(call, place) gives the value
+    OPTIONS    everything that it may take besides: what the call has by that name, or get_OPTION(call, place)
+    TENSORS    each tensor that it may take -> its type, or the call's attribute that has it
+    ASKED      options that say whether the call has an output of that name
     offers()   what the signature says of `supports`
-    tensor_types(call)  the type of each tensor that it may take
 
     and a method of the operation's name that answers a call.
     """
@@ -33,8 +35,31 @@ class Function:
         self.contract, self.declared, self.documents = dict(contract), dict(supports), dict(documents)
         self.takes = self.option_names()
         self.arrays = DeviceArrays(device) if device else TorchArrays() if wants_torch(function) else NumpyArrays()
-        # (parameter, Call -> value), bound once so that a call costs one pass over a list.
-        self.bindings = [(option, getattr(self, "get_" + option)) for option in self.OPTIONS if option in self.takes]
+        # (parameter, (Call, place) -> value), bound once so that a call costs one pass over a list.
+        self.bindings = [(option, self.getter(option)) for option in self.OPTIONS if option in self.takes]
+        self.corner_is_said = "align" in self.takes or "align" in self.declared
+
+    def getter(self, option):
+        """The argument for an option: None stands for an absent tensor."""
+        if own := getattr(self, "get_" + option, None):
+            return own
+        if kind := self.TENSORS.get(option):
+            def tensor(call, place):
+                view = getattr(call, option)
+                return None if view is None else place.enter(view, getattr(call, kind, kind))
+            return tensor
+        if option in self.ASKED:
+            return lambda call, _place: getattr(call, option) is not None
+        return lambda call, _place: getattr(call, option)
+
+    def tensor_types(self, call):
+        return {name: getattr(call, kind, kind) for name, kind in self.TENSORS.items()}
+
+    def check_corner(self, call):
+        """Raises Unsupported for a call in which top-left and bottom-right diagonals differ, if the function does not say which it takes."""
+        if not self.corner_is_said and self.corner_matters(call):
+            raise Unsupported(f"{self.name} does not say which corner the diagonal starts from: take `align`, or "
+                              'declare supports={"align": ["top_left"]}')
 
     def describe(self):
         return {"ops": [self.op], "dtypes": self.dtypes, "supports": {**self.offers(), **self.declared},
@@ -48,7 +73,7 @@ class Function:
         return function_script.source(self, call, beside)
 
     def promised(self):
-        return self.contract
+        return with_mma(self.contract, self.arrays.capability)
 
     def prepare(self):
         self.arrays.prepare()
@@ -97,8 +122,13 @@ class Function:
             raise TypeError(f"{self.name} returned {what} as {got} instead of {' or '.join(accepted)}{hint}")
         return array
 
-    def get_threads(self, call, _place): return call.threads
+    def get_align(self, call, _place): return ("top_left", "bottom_right")[call.align]
     def get_out(self, call, place): return place.enter(call.out, call.dtype)
+
+
+def lengths_differ(rows, keys, kv_lengths):
+    """Whether some sample has another number of keys than there are rows."""
+    return bool((kv_lengths != rows).any()) if kv_lengths is not None else rows != keys
 
 
 def dtype_name(subject_name, dtype):

@@ -6,6 +6,8 @@ class LayerNormFunction(Function):
     op = "layer_norm"
     LEADING, SECOND, NUMBERS = ("x",), "sum_out", ("epsilon",)
     OPTIONS = ("residual", "gamma", "beta", "epsilon", "rms", "sum_out", "out", "threads")
+    TENSORS = {"x": "dtype", "residual": "dtype", "gamma": "param_dtype", "beta": "param_dtype"}
+    ASKED = ("sum_out",)
 
     def option_names(self):
         names = super().option_names()
@@ -20,19 +22,11 @@ class LayerNormFunction(Function):
         return {"norms": ["layer", "rms"] if "rms" in self.takes else ["layer"],
                 **{feature: feature in self.takes for feature in ("residual", "sum_out", "gamma", "beta")}}
 
+    def promised(self):
+        return self.contract  # it has no products
+
     def layer_norm(self, call):
         place = self.arrays.begin(call)
         options = {option: get(call, place) for option, get in self.bindings}
         result = place.run(self.function, place.enter(call.x, call.dtype), **options)
         return place.end(self.results(place, result, call, self.SECOND, call.dtype, (call.dtype,)))
-
-    def tensor_types(self, call):
-        return {"x": call.dtype, "residual": call.dtype, "gamma": call.param_dtype, "beta": call.param_dtype}
-
-    # The argument for each option: None stands for an absent tensor. `place`: where tensors are to be.
-    def get_epsilon(self, call, _place): return call.epsilon
-    def get_rms(self, call, _place): return call.rms
-    def get_sum_out(self, call, _place): return call.sum_out is not None
-    def get_residual(self, call, place): return None if call.residual is None else place.enter(call.residual, call.dtype)
-    def get_gamma(self, call, place): return None if call.gamma is None else place.enter(call.gamma, call.param_dtype)
-    def get_beta(self, call, place): return None if call.beta is None else place.enter(call.beta, call.param_dtype)

@@ -54,7 +54,6 @@ class _Tensors(dict):
 # Stages are none of a Python kernel's.
 _ATTENTION_TENSORS = _Tensors("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse", "scores", "weights")
 _LAYER_NORM_TENSORS = _Tensors("x", "residual", "gamma", "beta", "out", "sum_out")
-_MHA_HAS = MhaCall.INPUTS + ("out",) + MhaCall.STAGES
 _MHA_TENSORS = _Tensors(*MhaCall.INPUTS, "out", "q", "k", "v", "scores", "weights", "heads_out")
 
 
@@ -150,7 +149,7 @@ class Mailbox:
 
     def mha(self, at, flags, present, arena):
         call = MhaCall.__new__(MhaCall)
-        for name in _MHA_HAS:
+        for name in MhaCall.TENSORS:
             setattr(call, name, None)
         call.align, call.threads, _, _, call.scale, call.heads, call.kv_heads, call.head_dim, _ = \
             _MHA.unpack_from(self.memory, at)

@@ -51,12 +51,22 @@ class Arena:
             self.size = size
 
 
-def present(message, name, view):
-    """The view of a tensor that a call need not have, or None."""
-    return view(message[name]) if message.get(name) else None
+class _Asked:
+    """A call as a message tells it. A subclass has TENSORS, the first of which is always there, NUMBERS and FLOATS."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, message, arena):
+        for name in self.TENSORS:
+            setattr(self, name, arena.view(message[name]) if message.get(name) else None)
+        for name in self.NUMBERS:
+            setattr(self, name, message[name])
+        for name in self.FLOATS:
+            setattr(self, name, float(message[name]))
+        self.dtype = message[self.TENSORS[0]]["dtype"]
 
 
-class Call:
+class Call(_Asked):
     """One attention call. Tensors are numpy views into the arena, None if absent:
 
     q [B,Hq,Lq,D], k [B,Hkv,Lk,D], v [B,Hkv,Lk,Dv], bias and keep [B,Hq,Lq,Lk] (stride 0 where broadcast),
@@ -68,33 +78,18 @@ class Call:
     """
 
     op = "attention"
-    __slots__ = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse", "dtype", "bias_dtype", "scale",
-                 "scale_is_default", "softcap", "causal", "align", "window_left", "window_right", "threads", "form")
+    TENSORS = ("q", "k", "v", "bias", "keep", "kv_lengths", "out", "lse")
+    NUMBERS = ("scale_is_default", "causal", "align", "window_left", "window_right", "threads")
+    FLOATS = ("scale", "softcap")
+    __slots__ = TENSORS + NUMBERS + FLOATS + ("bias_dtype", "form")
 
     def __init__(self, message, arena):
-        view = arena.view
-        self.q = view(message["q"])
-        self.k = view(message["k"])
-        self.v = view(message["v"])
-        self.out = view(message["out"])
-        self.bias = present(message, "bias", view)
-        self.keep = present(message, "keep", view)
-        self.kv_lengths = present(message, "kv_lengths", view)
-        self.lse = present(message, "lse", view)
-        self.dtype = message["q"]["dtype"]
+        super().__init__(message, arena)
         self.bias_dtype = message["bias"]["dtype"] if self.bias is not None else None
-        self.scale = float(message["scale"])
-        self.scale_is_default = message["scale_is_default"]
-        self.softcap = float(message["softcap"])
-        self.causal = message["causal"]
-        self.align = message["align"]
-        self.window_left = message["window_left"]
-        self.window_right = message["window_right"]
-        self.threads = message["threads"]
         self.form = message.get("form", {})
 
 
-class LayerNormCall:
+class LayerNormCall(_Asked):
     """One layer_norm call. Tensors are numpy views into the arena, None if absent:
 
     x and residual [rows,hidden], gamma and beta [hidden]; out and sum_out [rows,hidden] are to be written.
@@ -103,25 +98,17 @@ class LayerNormCall:
     """
 
     op = "layer_norm"
-    __slots__ = ("x", "residual", "gamma", "beta", "out", "sum_out", "dtype", "param_dtype", "epsilon", "rms", "threads")
+    TENSORS = ("x", "residual", "gamma", "beta", "out", "sum_out")
+    NUMBERS, FLOATS = ("rms", "threads"), ("epsilon",)
+    __slots__ = TENSORS + NUMBERS + FLOATS + ("param_dtype",)
 
     def __init__(self, message, arena):
-        view = arena.view
-        self.x = view(message["x"])
-        self.out = view(message["out"])
-        self.residual = present(message, "residual", view)
-        self.gamma = present(message, "gamma", view)
-        self.beta = present(message, "beta", view)
-        self.sum_out = present(message, "sum_out", view)
-        self.dtype = message["x"]["dtype"]
+        super().__init__(message, arena)
         parameter = message.get("gamma") or message.get("beta")
         self.param_dtype = parameter["dtype"] if parameter else None
-        self.epsilon = float(message["epsilon"])
-        self.rms = message["rms"]
-        self.threads = message["threads"]
 
 
-class MhaCall:
+class MhaCall(_Asked):
     """One call of an attention block. Tensors are numpy views into the arena, None if absent:
 
     x [B,L,E]; memory [B,M,E], None for self-attention; w_q [heads*head_dim,E], w_k and w_v [kv_heads*head_dim,E], w_out
@@ -136,22 +123,16 @@ class MhaCall:
     op = "mha"
     INPUTS = ("x", "memory", "w_q", "w_k", "w_v", "w_out", "b_q", "b_k", "b_v", "b_out", "bias", "keep", "kv_lengths")
     STAGES = ("q", "k", "v", "heads_out")
+    TENSORS = INPUTS + ("out",) + STAGES
     NUMBERS = ("scale_is_default", "heads", "kv_heads", "head_dim", "causal", "align", "threads")
-    __slots__ = INPUTS + ("out",) + STAGES + NUMBERS + ("dtype", "stage_dtype", "scale")
+    FLOATS = ("scale",)
+    __slots__ = TENSORS + NUMBERS + FLOATS + ("stage_dtype",)
 
     def __init__(self, message, arena):
-        self.stage_dtype = None
-        for name in self.INPUTS + ("out",) + self.STAGES:
-            setattr(self, name, present(message, name, arena.view))
-            if name in self.STAGES and message.get(name):
-                self.stage_dtype = message[name]["dtype"]
-        for name in self.NUMBERS:
-            setattr(self, name, message[name])
-        self.dtype = message["x"]["dtype"]
-        self.scale = float(message["scale"])
+        super().__init__(message, arena)
+        self.stage_dtype = next((message[name]["dtype"] for name in self.STAGES if message.get(name)), None)
 
 
 # The tensors of a call of any operation.
-TENSORS = ("q", "k", "v", "bias", "keep", "kv_lengths", "lse", "x", "residual", "gamma", "beta", "sum_out", "memory", "w_q", "w_k",
-           "w_v", "w_out", "b_q", "b_k", "b_v", "b_out", "heads_out", "out")
+TENSORS = tuple(dict.fromkeys(name for kind in (Call, LayerNormCall, MhaCall) for name in kind.TENSORS))
 CALLS = {kind.op: kind for kind in (Call, LayerNormCall, MhaCall)}  # by the operation
