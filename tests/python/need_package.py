@@ -1,8 +1,12 @@
-"""Runs tests that need a package under ATTEST_PYTHON, or skips them aloud."""
+"""Runs tests that need a package under ATTEST_PYTHON, or skips them aloud; importing this makes attest's module known."""
 
 import importlib.util
 import os
 import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "subjects" / "python"))
 
 
 def need(package, remedy):

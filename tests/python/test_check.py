@@ -8,14 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import textwrap
 import unittest
 from pathlib import Path
 
-from need_package import need
-
-SOURCE = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(SOURCE / "subjects/python"))
+from need_package import ROOT as SOURCE, need
 
 KERNEL = """
 import numpy as np

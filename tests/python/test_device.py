@@ -8,10 +8,8 @@ from types import SimpleNamespace
 
 from need_package import need
 
-ROOT = Path(__file__).resolve().parents[2]
 need("torch", "it is never part of ./run test, ./run fuzz torch:sdpa installs it")
 
-sys.path.insert(0, str(ROOT / "subjects" / "python"))
 import numpy as np
 import torch
 

@@ -13,9 +13,6 @@ from pathlib import Path
 
 from need_package import need
 
-SOURCE = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(SOURCE / "subjects/python"))
-
 SUBJECT = """
 import attest
 import numpy as np

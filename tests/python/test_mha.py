@@ -15,11 +15,10 @@ need("numpy", "./run installs it")
 
 import numpy as np  # noqa: E402
 
-from worker_pipe import PYTHON, ROOT, Worker, tensor  # noqa: E402
+from worker_pipe import ROOT, Worker, tensor  # noqa: E402
 
 SCRIPT = ROOT / "tests" / "subjects" / "scripts" / "mhas.py"
 EXAMPLE = ROOT / "examples" / "mha_subject.py"
-sys.path.insert(0, str(PYTHON))
 
 from attest import function  # noqa: E402
 

@@ -8,16 +8,13 @@ import os
 import signal
 import socket
 import struct
-import sys
 import unittest
 from pathlib import Path
 
 from need_package import need
 
-ROOT = Path(__file__).resolve().parents[2]
 need("numpy", "./run installs it")
 
-sys.path.insert(0, str(ROOT / "subjects" / "python"))
 from attest import nursery
 
 

@@ -3,18 +3,13 @@
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where onnxruntime is not installed there.
 """
 
-import sys
 import unittest
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
-from need_package import need
-
-ROOT = Path(__file__).resolve().parents[2]
+from need_package import ROOT, need
 
 need("onnxruntime", "./run test installs it")
-sys.path.insert(0, str(ROOT / "subjects" / "python"))
 import numpy as np
 import onnxruntime
 

@@ -3,16 +3,12 @@
 Runs under ATTEST_PYTHON (or this interpreter) and exits with 125 where paddle is not installed there.
 """
 
-import sys
 import unittest
-from pathlib import Path
 
 from need_package import need
 
-ROOT = Path(__file__).resolve().parents[2]
 need("paddle", "it is never part of ./run test, ./run fuzz paddle:sdpa installs it")
 
-sys.path.insert(0, str(ROOT / "subjects" / "python"))
 import numpy as np
 import paddle
 
@@ -66,19 +62,6 @@ class Declarations(unittest.TestCase):
             x = paddle.ones((1, 2, 1, 2), dtype=dtype)
             with self.assertRaisesRegex(RuntimeError, "is not registered"):
                 paddle.nn.functional.scaled_dot_product_attention(x, x, x)
-
-    def test_the_sentences_relied_on_are_still_there(self):
-        first = " ".join(paddle.nn.functional.scaled_dot_product_attention.__doc__.split())
-        other = " ".join(paddle.compat.nn.functional.scaled_dot_product_attention.__doc__.split())
-        for text, sentences in (
-            (first, ("The bool mask indicates the positions should take part in attention. The non-bool mask will be added to "
-                     "attention score", "otherwise the provided mask will be ignored", "If None, scale = 1 / sqrt(head_dim)",
-                     "3-D tensor with shape: [seq_len_key, num_heads, head_dim]", "Default is True",
-                     "other dtypes may fall back to math implementation")),
-            (other, ("The attention masking has the form of the upper left causal bias when the mask is a non-square matrix",
-                     "3-D tensor with shape: [num_heads, seq_len, head_dim]", "Whether enable GQA mode. Default False"))):
-            for sentence in sentences:
-                self.assertIn(sentence, text)
 
 
 if __name__ == "__main__":

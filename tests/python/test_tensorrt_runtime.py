@@ -9,13 +9,10 @@ import math
 import sys
 import types
 import unittest
-from pathlib import Path
 
-from need_package import need
+from need_package import ROOT, need
 
 need("onnx", "./run test installs it")
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "subjects" / "python"))
 import numpy as np
 from onnx import TensorProto, helper, load_from_string
 from onnx.reference import ReferenceEvaluator

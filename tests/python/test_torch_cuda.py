@@ -8,14 +8,11 @@ import os
 import subprocess
 import sys
 import unittest
-from pathlib import Path
 
-from need_package import need
+from need_package import ROOT, need
 
-ROOT = Path(__file__).resolve().parents[2]
 need("torch", "it is never part of ./run test, ./run fuzz torch:sdpa installs it")
 
-sys.path.insert(0, str(ROOT / "subjects" / "python"))
 import numpy as np
 import torch
 

@@ -37,6 +37,8 @@ docstring of jax.jit | form.compiled=jit | Sets up fun for just-in-time compilat
 signature of jax.nn.dot_product_attention | ! jax.nn.dot_product_attention has no softcap | (query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size, implementation, return_residual)
 source of jax._src.nn.functions | ! the residual has the type of the key, and this log-sum-exp has another | logsumexp(padded_logits, axis=-1).astype(key.dtype)
 docstring of jax.nn.dot_product_attention
+    - | Supported strings are xla, cudnn
+    - | which currently falls back to xla
     attention | \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left( \frac{QK^T}{\sqrt{d}} + B \right) V
     attention | value array, should have the same shape as the key array.
     gqa | Otherwise, grouped query attention (GQA https://arxiv.org/abs/2305.13245) is performed if N is a multiple of K, and multi-query attention (MQA https://arxiv.org/abs/1911.02150) is performed if K == 1

@@ -5,8 +5,8 @@ what stands behind the name and a bar, is a row,
 
     LABEL LABEL ... ! REFUSAL ! REFUSAL ... | SENTENCE
 
-of the labels of describe's `documents` (docs/plugin.md) that the sentence is told under, and of the refusals that rest on it, with
-{holes} where the text that is raised has them. tests/python/test_refusals.py looks every sentence up in its document.
+of the labels of describe's `documents` (docs/plugin.md) that the sentence is told under, - where it is read and told nowhere, and of
+the refusals that rest on it, with {holes} where the text that is raised has them. tests/python/test_refusals.py looks every sentence up in its document.
 """
 
 
@@ -26,7 +26,7 @@ def quotes(table):
     """{label: [(document, sentence), ...]}."""
     made = {}
     for document, labels, _, sentence in rows(table):
-        for label in labels:
+        for label in set(labels) - {"-"}:
             made.setdefault(label, []).append((document, sentence))
     return made
 

@@ -79,6 +79,10 @@ class RmsNorm(Norm):
     """torch.nn.functional.rms_norm over the last dimension."""
 
     function = staticmethod(rms_norm)
-    documents = quotes(r"docstring of torch.nn.RMSNorm | layer_norm | \text{RMS}(x) = \sqrt{\epsilon + \frac{1}{n} \sum_{i=1}^{n} x_i^2}")
+    documents = quotes(r"""
+docstring of torch.nn.RMSNorm
+    layer_norm | \text{RMS}(x) = \sqrt{\epsilon + \frac{1}{n} \sum_{i=1}^{n} x_i^2}
+    - | the computation (opmath) type
+""")
     supports = {"norms": ["rms"], "beta": False}
     contract = {}

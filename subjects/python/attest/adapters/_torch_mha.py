@@ -41,6 +41,8 @@ signature of torch.nn.MultiheadAttention.forward | ! MultiheadAttention has no s
 source of torch.nn.MultiheadAttention | ! nested tensors are of the fast path, and take no mask | MultiheadAttention does not support NestedTensor outside of its fast path.
 source of torch.nn.functional.multi_head_attention_forward | ! on the slow path is_causal is a hint on attn_mask, which has to be there | Need attn_mask if specifying the is_causal hint.
 docstring of torch.nn.MultiheadAttention
+    - | kdim and vdim are equal to embed_dim
+    - | training is disabled (using .eval())
     attention ! a NaN or an infinity spreads over its row in the projections ! projections of more than {_MOST_WEIGHTS} numbers are not made | \text{head}_i = \text{Attention}(QW_i^Q, KW_i^K, VW_i^V)
     attention ! a NaN that one column may have spreads over all of them in the output projection | \text{Concat}(\text{head}_1,\dots,\text{head}_h)W^O
     form.path=fast | self attention is being computed (i.e., query, key, and value are the same tensor).
