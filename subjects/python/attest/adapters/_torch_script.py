@@ -41,9 +41,7 @@ _CATCH_INSIDE = indent(_CATCH, "    ")
 
 
 def sdpa(inputs, call, backend, device, settings=""):
-    names = {name: _argument(value, call) for name, value in inputs.items()}
-    arguments = ", ".join(f"{name}={text}" for name, text in names.items())
-    function = f"got = torch.nn.functional.scaled_dot_product_attention({arguments})"
+    function = f"got = torch.nn.functional.scaled_dot_product_attention({_options(inputs, call)[2:]})"
     if backend is None:
         body = f"    {function}\n"
     else:
@@ -85,49 +83,42 @@ got = {_numbers(None)}
 
 
 def encoder_block(functions, options, down, call):
-    k, r = down
-    arrays = ", ".join(f'"{name}": {"None" if getattr(call, name) is None else _argument_named(name, call)}'
-                       for name in ("x", "w_q", "w_k", "w_v", "w_out", "b_q", "b_k", "b_v", "b_out"))
-    given = "".join(f", {name}={_argument(value, call)}" for name, value in options.items())
-    width = call.x.shape[2]
-    return _script(call, "\n\n" + "\n\n".join(map(inspect.getsource, functions)) + f"""
-
-given = {{{arrays}}}
-with torch.no_grad():
-    encoder = layer({width}, {call.heads}, {TYPES[call.dtype]})
-    fill(encoder, given, {call.heads}, 2.0**{k - r}, 4.0**-{r})
-    x = paired(given["x"] * 2.0**-{k})
-    try:
-        got = encoder(x{given})[..., :{2 * width}:2]
-""" + _CATCH_INSIDE + f"""    x = x[..., :{2 * width}:2]
-    got = torch.where((got == x) & (x != 0), torch.zeros_like(got), got)
-got = {_numbers(None)}
-""")
+    (k, r), width = down, call.x.shape[2]
+    return _encoder(functions, f"layer({width}, {call.heads}, {TYPES[call.dtype]})", f"2.0**{k - r}, 4.0**-{r}", f"paired({{}} * 2.0**-{k})",
+                    f"encoder(x{_options(options, call)})", f":{2 * width}:2", call)
 
 
 def encoder(functions, options, down, call):
     k, r = down
+    return _encoder(functions, f"stack({call.heads}, {TYPES[call.dtype]})", f"2.0**{k}, 2.0**{r}", f"halves({{}} * 2.0**-{k})",
+                    f"encoded(encoder, x, dict({_options(options, call).removeprefix(', ')}))", ":8", call)
+
+
+def _encoder(functions, made, powers, x, run, columns, call):
+    """A block inside what `made` makes; `columns`: where the features of x and of the result lie."""
     arrays = ", ".join(f'"{name}": {"None" if getattr(call, name) is None else _argument_named(name, call)}'
                        for name in ("x", "w_q", "w_k", "w_v", "w_out", "b_q", "b_k", "b_v", "b_out"))
-    given = "".join(f", {name}={_argument(value, call)}" for name, value in options.items())
     return _script(call, "\n\n" + "\n\n".join(map(inspect.getsource, functions)) + f"""
 
 given = {{{arrays}}}
 with torch.no_grad():
-    encoder = stack({call.heads}, {TYPES[call.dtype]})
-    fill(encoder, given, {call.heads}, 2.0**{k}, 2.0**{r})
-    x = halves(given["x"] * 2.0**-{k})
+    encoder = {made}
+    fill(encoder, given, {call.heads}, {powers})
+    x = {x.format('given["x"]')}
     try:
-        got = encoded(encoder, x, dict({given.removeprefix(", ")}))[..., :8]
-""" + _CATCH_INSIDE + f"""    x = x[..., :8]
+        got = {run}[..., {columns}]
+""" + _CATCH_INSIDE + f"""    x = x[..., {columns}]
     got = torch.where((got == x) & (x != 0), torch.zeros_like(got), got)
 got = {_numbers(None)}
 """)
 
 
+def _options(options, call):
+    return "".join(f", {name}={_argument(value, call)}" for name, value in options.items())
+
+
 def flash_lse(inputs, call, operator, device):
-    arguments = ", ".join(f"{name}={_argument(value, call)}" for name, value in inputs.items())
-    return _script(call, f"try:\n    got, lse = torch.ops.aten.{operator}({arguments})[:2]\n" + _awaited(device) + _CATCH
+    return _script(call, f"try:\n    got, lse = torch.ops.aten.{operator}({_options(inputs, call)[2:]})[:2]\n" + _awaited(device) + _CATCH
                    + f"got = {_numbers(device)}\n", device)
 
 
@@ -166,7 +157,7 @@ def mha(said, call):
     if said.bias_kv is not None:
         body += (f"    mha.bias_k.copy_({_literal(said.bias_kv[0])})\n"
                  f"    mha.bias_v.copy_({_literal(said.bias_kv[1])})\n")
-    options = "".join(f", {name}={_argument(value, call)}" for name, value in said.options.items())
+    options = _options(said.options, call)
     got = f"torch.stack(mha(*inputs{options})[0].unbind())" if said.nested else f"mha(*inputs{options})[0]"
     body += (f"    try:\n        got = {got}\n" + _CATCH_INSIDE
              + {"first": "", "second": "got = got.transpose(0, 1)\n", "none": "got = got[None]\n"}[said.batch]
@@ -200,7 +191,7 @@ def block(said, call, path):
         inputs = "x, memory[:], memory[:]  # tensors of their own"
     elif said.separate:
         inputs = f"x, {wider('memory', 1)}, {wider('memory', 2)}"
-    options = "".join(f", {name}={_argument(value, call)}" for name, value in said.options.items())
+    options = _options(said.options, call)
     body = (f"mha = torch.nn.MultiheadAttention({said.width}, {said.heads}{kinds}, dtype={said.dtype}).eval()\n"
             + "".join(f'mha.{name} = torch.nn.Parameter({text}, requires_grad=False)\n' for name, text in given.items())
             + ("torch.backends.mha.set_fastpath_enabled(False)\n" if path == "slow" else "")
