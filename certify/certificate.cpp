@@ -13,7 +13,7 @@ namespace {
 
 // A log-sum-exp that the problem does not ask for but a law did has the type that the law asks for.
 Format lse_format(const Problem& problem) {
-  if (problem.lse == LseOutput::none) return problem.dtype == Format::f64 ? Format::f64 : Format::f32;
+  if (problem.lse == LseOutput::none) return at_least_f32(problem.dtype);
   return problem.lse == LseOutput::f64 ? Format::f64 : Format::f32;
 }
 

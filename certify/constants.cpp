@@ -165,7 +165,7 @@ Constants::Constants(const Contract& contract, const Inputs& inputs, double own_
   u_partial = merges ? partial.u : Ball(0);
   // Error of a tiny exp: f16 keeps subnormals, where an ulp is twice eta and at least one and a half eta may be lost;
   // other formats may flush numbers below their smallest normal one, give or take the error of exp itself.
-  const bool keeps_subnormals = softmax.format == Format::f16 && !flush;
+  const bool keeps_subnormals = has_short_range(softmax.format) && !flush;
   eps0 = Ball(1.01) *
          (keeps_subnormals ? max(2 * Ball(how.exp_ulp), 1.5) * softmax.eta : Ball(smallest_normal(softmax.format)));
   // The most that an underflowing factor of rescaling takes of weights of e^lazy.

@@ -25,9 +25,8 @@ NamedArray take(std::vector<NamedArray>& arrays, const std::string& path, std::s
         path, fmt::format("it has no array {}: it must hold q [B,Hq,Lq,D], k [B,Hkv,Lk,D] and v [B,Hkv,Lk,Dv]", name));
   if (!is_floating(found->type) || found->shape.size() != 4)
     reject_file(path,
-                fmt::format("{} is {}: it must be f16, bf16, f32 or f64 with four axes (uint16 is bf16 only where "
-                            "manifest.json says so)",
-                            name, found->described()));
+                fmt::format("{} is {}: it must be {} with four axes (uint16 is bf16 only where manifest.json says so)",
+                            name, found->described(), stored_format_names()));
   return std::move(*found);
 }
 

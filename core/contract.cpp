@@ -4,7 +4,7 @@ namespace attest {
 
 double Contract::lazy_nats() const noexcept {
   if (arithmetic.lazy) return *arithmetic.lazy;
-  const bool narrow = policy[Stage::softmax] == Format::f16 || policy[Stage::pv] == Format::f16;
+  const bool narrow = has_short_range(policy[Stage::softmax]) || has_short_range(policy[Stage::pv]);
   return narrow ? 0.0 : 8 * 0.6931471805599453;
 }
 

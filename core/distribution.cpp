@@ -26,17 +26,6 @@ double select(Key mask, double x, double y) noexcept {
   return std::bit_cast<double>((std::bit_cast<Key>(x) & mask) | (std::bit_cast<Key>(y) & ~mask));
 }
 
-int value_reach(Format dtype) noexcept {
-  switch (dtype) {
-    case Format::f16:
-      return 12;
-    case Format::f64:
-      return 200;
-    default:
-      return 60;
-  }
-}
-
 // Returns the score of a key in nats, less its noise, under Values::levels. Blocks of a length that kernels take, or of
 // any length, rise by a step eight times and fall eight times, from anywhere in that; or each lies anywhere in 0, 2 ..
 // 30. Every format holds these integers.

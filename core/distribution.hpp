@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "core/problem.hpp"
@@ -34,6 +35,11 @@ struct Distribution {
 
 // Returns the distribution of `which`: q, k or v. The problem is not captured.
 Distribution distribution_of(const Problem& problem, Edit::Tensor which) noexcept;
+
+// Returns the largest exponent of numbers whose exponents are drawn from far apart.
+constexpr int value_reach(Format format) noexcept {
+  return std::min(max_exponent(format) - 3, narrower(Format::f32, format) ? 200 : 60);
+}
 
 // Returns an upper bound of all magnitudes; infinite where none is known.
 double largest_magnitude(const Distribution& distribution) noexcept;

@@ -1,6 +1,8 @@
 #include "core/encode.hpp"
 
-#include "core/format.hpp"
+#include <algorithm>
+#include <array>
+#include <cstring>
 
 namespace attest {
 
@@ -10,16 +12,22 @@ namespace attest {
 #define ATTEST_ENCODE_CLONES
 #endif
 
-ATTEST_ENCODE_CLONES void encode_f16(std::span<const double> from, std::uint16_t* to) noexcept {
-  for (std::size_t n = 0; n < from.size(); ++n) to[n] = encoded<Format::f16>(from[n]);
-}
-
-ATTEST_ENCODE_CLONES void encode_bf16(std::span<const double> from, std::uint16_t* to) noexcept {
-  for (std::size_t n = 0; n < from.size(); ++n) to[n] = encoded<Format::bf16>(from[n]);
-}
-
-ATTEST_ENCODE_CLONES void encode_f32(std::span<const double> from, float* to) noexcept {
-  for (std::size_t n = 0; n < from.size(); ++n) to[n] = static_cast<float>(from[n]);
+ATTEST_ENCODE_CLONES void encode(DType type, std::span<const double> from, std::byte* to, Index stride) noexcept {
+  with_element(
+      type, [&](auto element) __attribute__((always_inline)) {
+        using Bits = typename decltype(element)::Bits;
+        const auto store = [](std::span<const double> numbers, Bits * bits) __attribute__((always_inline)) {
+          for (std::size_t n = 0; n < numbers.size(); ++n) bits[n] = decltype(element)::encoded(numbers[n]);
+        };
+        if (stride == 1) return store(from, reinterpret_cast<Bits*>(to));
+        std::array<Bits, 128> bits;
+        for (std::size_t first = 0; first < from.size(); first += bits.size()) {
+          const std::span<const double> some = from.subspan(first, std::min(bits.size(), from.size() - first));
+          store(some, bits.data());
+          for (std::size_t n = 0; n < some.size(); ++n, to += stride * static_cast<Index>(sizeof(Bits)))
+            std::memcpy(to, &bits[n], sizeof(Bits));
+        }
+      });
 }
 
 }  // namespace attest

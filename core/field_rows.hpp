@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <optional>
@@ -8,8 +9,16 @@
 #include <type_traits>
 
 #include "core/field.hpp"
+#include "core/format.hpp"
 
 namespace attest {
+
+// The formats to which a problem simplifies: not f64, which is slow to compute in.
+inline constexpr auto dtype_steps = [] {
+  std::array<Index, below_f64.size()> steps{};
+  for (std::size_t n = 0; n < steps.size(); ++n) steps[n] = static_cast<Index>(below_f64[n]);
+  return steps;
+}();
 
 // The builder of the field table of an operation with problems P, of which S says what a subject supports: a row begins
 // as one of the kinds below, and every part adds one fact. It is for field tables alone.

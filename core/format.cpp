@@ -1,10 +1,6 @@
 #include "core/format.hpp"
 
-#include "attest/plugin.h"
-
 namespace attest {
-
-std::string_view name(Format format) noexcept { return format_names[static_cast<std::size_t>(format)]; }
 
 std::string names_of(std::span<const Format> formats) {
   std::string text;
@@ -12,13 +8,14 @@ std::string names_of(std::span<const Format> formats) {
   return text;
 }
 
-std::optional<Format> format_from_name(std::string_view text) noexcept {
-  for (std::size_t i = 0; i < format_names.size(); ++i)
-    if (format_names[i] == text) return static_cast<Format>(i);
-  return std::nullopt;
+std::string choice_of(std::span<const Format> formats) {
+  return names_of(formats.first(formats.size() - 1)) + " or " + std::string(name(formats.back()));
 }
 
-double decode_f16(std::uint16_t bits) noexcept { return static_cast<double>(attest_f16_load(bits)); }
-double decode_bf16(std::uint16_t bits) noexcept { return static_cast<double>(attest_bf16_load(bits)); }
+std::optional<Format> format_from_name(std::string_view text) noexcept {
+  const auto found = std::ranges::find(formats, text, &FormatTraits::name);
+  if (found == formats.end()) return std::nullopt;
+  return static_cast<Format>(found - formats.begin());
+}
 
 }  // namespace attest

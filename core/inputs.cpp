@@ -17,57 +17,9 @@ constexpr std::array<Index, 4> row_major(const std::array<Index, 4>& n) {
   return {n[1] * n[2] * n[3], n[2] * n[3], n[3], 1};
 }
 
-template <class T, class Encode>
-void encode(std::byte* first, Index stride, std::span<const double> row, Encode&& convert) {
-  const auto put = [&](std::byte* to, double x) {
-    const T bits = convert(x);
-    std::memcpy(to, &bits, sizeof bits);
-  };
-  const auto count = static_cast<Index>(row.size());
-  if (stride == 1)  // a loop that wide registers take
-    for (Index n = 0; n < count; ++n) put(first + n * static_cast<Index>(sizeof(T)), row[static_cast<std::size_t>(n)]);
-  else
-    for (Index n = 0; n < count; ++n)
-      put(first + n * stride * static_cast<Index>(sizeof(T)), row[static_cast<std::size_t>(n)]);
-}
-
-// The same of 16 bits, which `dense` makes of several at once.
-void encode_apart(std::byte* to, Index stride, std::span<const double> row,
-                  void (*dense)(std::span<const double>, std::uint16_t*) noexcept) {
-  constexpr std::size_t most = 128;
-  std::array<std::uint16_t, most> bits;
-  for (; !row.empty(); row = row.subspan(std::min(most, row.size()))) {
-    const std::span<const double> some = row.first(std::min(most, row.size()));
-    dense(some, bits.data());
-    for (std::size_t n = 0; n < some.size(); ++n, to += stride * static_cast<Index>(sizeof bits[0]))
-      std::memcpy(to, &bits[n], sizeof bits[0]);
-  }
-}
-
-// Rounds numbers to the tensor's dtype and stores them `stride` elements apart.
-void store_elements(std::byte* first, DType type, Index stride, std::span<const double> row) {
-  switch (type) {
-    case DType::f16:
-      if (stride == 1) return encode_f16(row, reinterpret_cast<std::uint16_t*>(first));
-      return encode_apart(first, stride, row, encode_f16);
-    case DType::bf16:
-      if (stride == 1) return encode_bf16(row, reinterpret_cast<std::uint16_t*>(first));
-      return encode_apart(first, stride, row, encode_bf16);
-    case DType::f32:
-      if (stride == 1) return encode_f32(row, reinterpret_cast<float*>(first));
-      return encode<float>(first, stride, row, [](double x) { return static_cast<float>(x); });
-    case DType::f64:
-      return encode<double>(first, stride, row, [](double x) { return x; });
-    case DType::boolean:
-      return encode<std::uint8_t>(first, stride, row, [](double x) { return static_cast<std::uint8_t>(x != 0); });
-    case DType::i32:
-      return encode<std::int32_t>(first, stride, row, [](double x) { return static_cast<std::int32_t>(x); });
-  }
-}
-
 void store_row(const attest_tensor& tensor, DType type, Index i0, Index i1, Index i2, std::span<const double> row) {
   auto* first = static_cast<std::byte*>(attest_at(&tensor, i0, i1, i2, 0));
-  store_elements(first, type, row.size() == 1 ? 1 : tensor.strides[3], row);
+  encode(type, row, first, row.size() == 1 ? 1 : tensor.strides[3]);
 }
 
 // Tells whether a tensor's elements lie one row after the other, which are stored at once.
@@ -133,7 +85,7 @@ Tensor make_operand(const Problem& problem, Edit::Tensor which, Layout layout, c
         const std::span<double> values = {drawn, rows * columns};
         draw_block(problem, which, block, values);
         if (dense) {
-          store_elements(static_cast<std::byte*>(attest_at(&view, b, h, i, 0)), type, 1, values);
+          encode(type, values, static_cast<std::byte*>(attest_at(&view, b, h, i, 0)));
           continue;
         }
         std::span<const double> rest = values;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -20,23 +21,24 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
+struct TypeRow {
+  std::string_view name, descr;
+};
+constexpr TypeRow type_rows[] = {
+    {"f16", "<f2"},   {"bf16", "<u2"},   {"f32", "<f4"},    {"f64", "<f8"}, {"i32", "<i4"},
+    {"i64", "<i8"},   {"bool", "|b1"},   {"u8", "|u1"},     {"i8", "|i1"},  {"uint16", "<u2"},
+    {"int16", "<i2"}, {"uint32", "<u4"}, {"uint64", "<u8"}, {"other", ""},
+};  // by NamedArray::Type
+
 NamedArray::Type type_of(std::string_view descr) {
   using enum NamedArray::Type;
-  if (descr == "|b1" || descr == "b1" || descr == "?") return boolean;
+  if (descr == "?") return boolean;
   if (descr.empty() || descr.front() == '>') return other;
   if (std::string_view("<|=").find(descr.front()) != std::string_view::npos) descr.remove_prefix(1);
-  if (descr == "f2") return f16;
-  if (descr == "f4") return f32;
-  if (descr == "f8") return f64;
-  if (descr == "i4") return i32;
-  if (descr == "i8") return i64;
-  if (descr == "u1") return u8;
-  if (descr == "i1") return i8;
   if (descr == "u2" || descr == "V2") return u16;
-  if (descr == "i2") return i16;
-  if (descr == "u4") return u32;
-  if (descr == "u8") return u64;
-  return other;
+  const auto* const found = std::find_if(type_rows, type_rows + static_cast<int>(other),
+                                         [&](const TypeRow& row) { return row.descr.substr(1) == descr; });
+  return static_cast<NamedArray::Type>(found - type_rows);
 }
 
 // Elements in row-major order from those in column-major order.
@@ -258,43 +260,35 @@ class Archive {
   std::size_t directory_ = 0;
 };
 
-// The names of the arrays that a manifest of ours calls bf16; empty for a manifest of somebody else's.
-std::set<std::string> bf16_names(Bytes text) {
-  std::set<std::string> names;
+// Returns the formats of arrays of bits, which a manifest of ours gives by their names; none for a manifest of somebody
+// else's.
+std::map<std::string, NamedArray::Type> coded_arrays(Bytes text) {
+  std::map<std::string, NamedArray::Type> types;
   constexpr int deepest = 16;
   const auto object = parse_json_or_discard({reinterpret_cast<const char*>(text.data()), text.size()}, deepest);
-  if (!object.is_object() || !object.contains("dtypes") || !object["dtypes"].is_object()) return names;
+  if (!object.is_object() || !object.contains("dtypes") || !object["dtypes"].is_object()) return types;
   for (const auto& [key, value] : object["dtypes"].items())
-    if (value == "bf16") names.insert(key);
-  return names;
+    for (std::size_t n = 0; n < stored_formats.size(); ++n)
+      if (value == name(stored_formats[n])) types[key] = static_cast<NamedArray::Type>(n);
+  return types;
 }
 
 }  // namespace
 
+std::string_view name(NamedArray::Type type) noexcept { return type_rows[static_cast<int>(type)].name; }
+std::string_view descr(NamedArray::Type type) noexcept { return type_rows[static_cast<int>(type)].descr; }
 std::size_t bytes_of(NamedArray::Type type) noexcept {
-  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 8, 1, 1, 1, 2, 2, 4, 8, 0};
-  return bytes[static_cast<std::size_t>(type)];
-}
-
-std::string_view name(NamedArray::Type type) noexcept {
-  constexpr std::array<std::string_view, 14> names{"f16", "bf16", "f32",    "f64",   "i32",    "i64",    "bool",
-                                                   "u8",  "i8",   "uint16", "int16", "uint32", "uint64", "other"};
-  return names[static_cast<std::size_t>(type)];
+  return type == NamedArray::Type::other ? 0 : static_cast<std::size_t>(descr(type).back() - '0');
 }
 
 Format format_of(NamedArray::Type type) {
-  switch (type) {
-    case NamedArray::Type::f16:
-      return Format::f16;
-    case NamedArray::Type::bf16:
-      return Format::bf16;
-    case NamedArray::Type::f32:
-      return Format::f32;
-    case NamedArray::Type::f64:
-      return Format::f64;
-    default:
-      throw internal_error("format_of: not a floating-point array");
-  }
+  if (!is_floating(type)) throw internal_error("format_of: not a floating-point array");
+  return stored_formats[static_cast<std::size_t>(type)];
+}
+
+bool holds_bits_of(const NamedArray& array, NamedArray::Type type) noexcept {
+  return (array.type == NamedArray::Type::u8 || array.type == NamedArray::Type::u16) && is_floating(type) &&
+         !traits(format_of(type)).in_numpy() && bytes_of(array.type) == bytes_of(type);
 }
 
 Index NamedArray::size() const noexcept {
@@ -319,15 +313,10 @@ void NamedArray::read(Index first, std::span<double> to) const noexcept {
     }
   };
   const auto plain = [](auto bits) { return static_cast<double>(bits); };
+  if (is_floating(type))
+    return with_element(static_cast<DType>(type),
+                        [&](auto element) { each(typename decltype(element)::Bits{}, decltype(element)::decoded); });
   switch (type) {
-    case Type::f16:
-      return each(std::uint16_t{}, decode_f16);
-    case Type::bf16:
-      return each(std::uint16_t{}, decode_bf16);
-    case Type::f32:
-      return each(float{}, plain);
-    case Type::f64:
-      return each(double{}, plain);
     case Type::i32:
       return each(std::int32_t{}, plain);
     case Type::i64:
@@ -346,7 +335,7 @@ void NamedArray::read(Index first, std::span<double> to) const noexcept {
       return each(std::uint32_t{}, plain);
     case Type::u64:
       return each(std::uint64_t{}, plain);
-    case Type::other:
+    default:
       return;
   }
 }
@@ -359,17 +348,18 @@ double NamedArray::at(Index flat) const noexcept {
 
 std::vector<NamedArray> read_npz(Bytes bytes, std::string_view name, std::uint64_t most_bytes) {
   std::vector<NamedArray> arrays;
-  std::set<std::string> bf16;
+  std::map<std::string, NamedArray::Type> coded;
   const Refusal refuse(name);
   Archive(bytes, name, most_bytes).each([&](const std::string& member, std::vector<std::byte> contents) {
     if (member == manifest_name)
-      bf16 = bf16_names(contents);
+      coded = coded_arrays(contents);
     else
       arrays.push_back(
           array_of(std::move(contents), std::string_view(member).substr(0, member.size() - 4), refuse.of(member)));
   });
   for (NamedArray& array : arrays)
-    if (array.type == NamedArray::Type::u16 && bf16.contains(array.name)) array.type = NamedArray::Type::bf16;
+    if (const auto found = coded.find(array.name); found != coded.end() && holds_bits_of(array, found->second))
+      array.type = found->second;
   return arrays;
 }
 

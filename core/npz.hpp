@@ -33,11 +33,23 @@ struct NamedArray {
   [[nodiscard]] double at(Index flat) const noexcept;
 };
 std::string_view name(NamedArray::Type type) noexcept;
+// Tells whether an array of unsigned integers may be the bits of a type that NumPy lacks.
+bool holds_bits_of(const NamedArray& array, NamedArray::Type type) noexcept;
 // Returns the size of one element; 0 for `other`.
 std::size_t bytes_of(NamedArray::Type type) noexcept;
-constexpr bool is_floating(NamedArray::Type type) noexcept { return type <= NamedArray::Type::f64; }
+// The dtype as an .npy states it, "<f4"; that of bits which NumPy has no number for is "<u2".
+std::string_view descr(NamedArray::Type type) noexcept;
+// Types begin with stored_formats.
+constexpr bool is_floating(NamedArray::Type type) noexcept {
+  return static_cast<std::size_t>(type) < stored_formats.size();
+}
 // Returns the format of a floating-point array.
 Format format_of(NamedArray::Type type);
+constexpr NamedArray::Type named_type(DType type) noexcept {
+  return is_floating(type)    ? static_cast<NamedArray::Type>(type)
+         : type == DType::i32 ? NamedArray::Type::i32
+                              : NamedArray::Type::boolean;
+}
 
 inline constexpr std::uint64_t most_array_bytes = std::uint64_t{1} << 32;  // limit for one file, uncompressed
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/error.hpp"
+#include "core/npz.hpp"
 
 // A zip archive of stored members (PKWARE APPNOTE 6.3, sections 4.3.7, 4.3.12, 4.3.16).
 namespace attest {
@@ -27,11 +28,6 @@ std::uint32_t checksum(std::string_view data) {
 
 void put_number(std::string& out, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
-}
-
-std::string_view descr(DType type) {
-  constexpr std::string_view names[] = {"<f2", "<u2", "<f4", "<f8", "<i4", "|b1"};
-  return names[static_cast<int>(type)];
 }
 
 }  // namespace
@@ -85,7 +81,7 @@ std::string npy_head(std::string_view descr, std::span<const Index> shape) {
 }
 
 std::string npy(const Tensor& tensor) {
-  std::string data = npy_head(descr(tensor.dtype()), tensor.shape());
+  std::string data = npy_head(descr(named_type(tensor.dtype())), tensor.shape());
   const attest_tensor view = tensor.view();
   const std::size_t width = size_of(tensor.dtype());
   for_each_index(tensor.shape(), [&](Index a, Index b, Index c, Index d) {

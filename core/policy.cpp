@@ -54,9 +54,8 @@ const std::array<NamedPolicy, 9>& named_table() {
 }
 
 const PolicyText<Stage, stage_count>& policies() {
-  static const PolicyText<Stage, stage_count> text(
-      "attention", stages, named_table(), true,
-      {"names no format: use f16, bf16, tf32, f32 or f64", "matches no stage"});
+  static const PolicyText<Stage, stage_count> text("attention", stages, named_table(), true,
+                                                   {"names no format", "matches no stage"});
   return text;
 }
 

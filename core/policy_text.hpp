@@ -110,8 +110,9 @@ class PolicyText {
     if (equals == std::string_view::npos)
       throw usage_error(fmt::format("policy '{}' is neither a name ({}) nor stage=format", item, names_of(named_)));
     const auto format = format_from_name(item.substr(equals + 1));
-    if (!format || (*format == Format::tf32 && !takes_tf32_))
-      throw usage_error(fmt::format("policy item '{}' {}", item, refusals_.no_format));
+    if (!format || (!traits(*format).in_memory() && !takes_tf32_))
+      throw usage_error(fmt::format("policy item '{}' {}: use {}", item, refusals_.no_format,
+                                    takes_tf32_ ? choice_of(every_format) : stored_format_names()));
     const Rule rule{item.substr(0, equals), *format};
     if (std::ranges::none_of(stages_, [&](const StageText& stage) { return matches(rule, stage); }))
       throw usage_error(

@@ -108,8 +108,7 @@ double Problem::effective_scale() const noexcept {
 }
 
 Format Problem::bias_format() const noexcept {
-  constexpr Format own[] = {Format::f32, Format::f16, Format::bf16, Format::f64};
-  return bias_type == BiasType::same ? dtype : own[static_cast<std::size_t>(bias_type) - 1];
+  return bias_type == BiasType::same ? dtype : bias_formats[static_cast<std::size_t>(bias_type) - 1];
 }
 
 Index Problem::multiply_adds() const noexcept {
@@ -120,7 +119,8 @@ void validate(const Problem& problem) {
   check_ranges(problem);
   if (problem.hkv == 0 ? problem.hq != 0 : problem.hq % problem.hkv != 0)
     reject("hq=" + std::to_string(problem.hq) + " is no multiple of hkv=" + std::to_string(problem.hkv));
-  if (problem.dtype == Format::tf32) reject("dtype=tf32 never lies in memory: use f32");
+  if (!traits(problem.dtype).in_memory())
+    reject("dtype=" + std::string(name(problem.dtype)) + " never lies in memory: use f32");
   if (broadcasts(problem.mask_layout))
     reject("mask_layout must not broadcast: keep_axes and bias_axes say where masks do");
   if (broadcasts(problem.out_layout)) reject("out_layout must not broadcast: elements of out would share memory");

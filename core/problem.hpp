@@ -84,6 +84,7 @@ constexpr bool closes_keys(Bias bias) noexcept {
 
 // The bias in q's dtype or in one of its own.
 enum class BiasType : std::uint8_t { same, f32, f16, bf16, f64 };
+inline constexpr std::array bias_formats{Format::f32, Format::f16, Format::bf16, Format::f64};  // behind `same`
 inline constexpr std::size_t bias_type_count = 5;
 
 enum class Lengths : std::uint8_t {

@@ -23,97 +23,37 @@ constexpr std::size_t most_reserved = std::size_t{1} << 37;  // by one tensor
 
 std::size_t round_up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
 
-// A signalling-looking NaN that no kernel computes by accident.
+// Bits that no kernel computes by accident: a NaN of a floating-point type, with a payload where there is one.
 std::uint64_t poison_bits(DType type) noexcept {
-  switch (type) {
-    case DType::f16:
-      return 0x7DAD;
-    case DType::bf16:
-      return 0x7FAD;
-    case DType::f32:
-      return 0x7FADADAD;
-    case DType::f64:
-      return 0x7FFADADADADADADA;
-    case DType::i32:
-      return 0x7DADADAD;
-    case DType::boolean:
-      return 0xAD;
-  }
-  return 0;
+  if (!is_floating(type)) return type == DType::i32 ? 0x7DADADAD : 0xAD;
+  const FormatTraits& row = traits(stored_formats[static_cast<std::size_t>(type)]);
+  constexpr std::uint64_t payload = 0xADADADADADADADAD;
+  return row.has_infinity() ? row.past_code | (payload & ((std::uint64_t{1} << (row.precision - 1)) - 1))
+                            : row.nan_code;
 }
 
 }  // namespace
 
 DType dtype_of(Format format) {
-  switch (format) {
-    case Format::f16:
-      return DType::f16;
-    case Format::bf16:
-      return DType::bf16;
-    case Format::f32:
-      return DType::f32;
-    case Format::f64:
-      return DType::f64;
-    case Format::tf32:
-      break;
-  }
-  throw internal_error("tf32 never lies in memory: store f32");
+  const auto found = std::ranges::find(stored_formats, format);
+  if (found == stored_formats.end())
+    throw internal_error(std::string(name(format)) + " never lies in memory: store f32");
+  return static_cast<DType>(found - stored_formats.begin());
 }
 
 Format format_of(DType type) {
-  switch (type) {
-    case DType::f16:
-      return Format::f16;
-    case DType::bf16:
-      return Format::bf16;
-    case DType::f32:
-      return Format::f32;
-    case DType::f64:
-      return Format::f64;
-    default:
-      throw internal_error("a mask or length tensor has no floating-point format");
-  }
-}
-
-attest_dtype plugin_dtype(DType type) noexcept {
-  constexpr std::uint8_t codes[] = {ATTEST_FLOAT, ATTEST_BFLOAT, ATTEST_FLOAT, ATTEST_FLOAT, ATTEST_INT, ATTEST_BOOL};
-  return {codes[static_cast<int>(type)], static_cast<std::uint8_t>(size_of(type) * 8), 1};
-}
-
-std::optional<DType> dtype_of(attest_dtype type) noexcept {
-  for (const DType candidate : {DType::f16, DType::bf16, DType::f32, DType::f64, DType::i32, DType::boolean}) {
-    const attest_dtype known = plugin_dtype(candidate);
-    if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return candidate;
-  }
-  return std::nullopt;
+  if (!is_floating(type)) throw internal_error("a mask or length tensor has no floating-point format");
+  return stored_formats[static_cast<std::size_t>(type)];
 }
 
 double load(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3) noexcept {
-  if (tensor.dtype.code == ATTEST_FLOAT || tensor.dtype.code == ATTEST_BFLOAT)
-    return attest_load(&tensor, i0, i1, i2, i3);
-  const void* address = attest_at(&tensor, i0, i1, i2, i3);
-  if (tensor.dtype.code == ATTEST_BOOL) return *static_cast<const std::uint8_t*>(address) != 0;
-  std::int32_t value = 0;
-  std::memcpy(&value, address, sizeof value);
-  return value;
+  const void* const from = attest_at(&tensor, i0, i1, i2, i3);
+  return with_element(*dtype_of(tensor.dtype), [from](auto element) { return element.load(from); });
 }
 
 void store(const attest_tensor& tensor, Index i0, Index i1, Index i2, Index i3, double value) noexcept {
-  void* address = attest_at(&tensor, i0, i1, i2, i3);
-  const auto put = [&](auto bits) { std::memcpy(address, &bits, sizeof bits); };
-  switch (tensor.dtype.code) {
-    case ATTEST_BFLOAT:
-      return put(encode_bf16(value));
-    case ATTEST_BOOL:
-      return put(static_cast<std::uint8_t>(value != 0));
-    case ATTEST_INT:
-      return put(static_cast<std::int32_t>(value));
-    default:
-      break;
-  }
-  if (tensor.dtype.bits == 16) return put(encode_f16(value));
-  if (tensor.dtype.bits == 32) return put(static_cast<float>(value));
-  put(value);
+  void* const to = attest_at(&tensor, i0, i1, i2, i3);
+  with_element(*dtype_of(tensor.dtype), [to, value](auto element) { element.store(to, value); });
 }
 
 namespace {

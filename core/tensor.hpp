@@ -6,6 +6,9 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "attest/plugin.h"
 #include "core/format.hpp"
@@ -13,18 +16,89 @@
 
 namespace attest {
 
+// The type of a tensor's elements: first those of stored_formats.
 enum class DType : std::uint8_t { f16, bf16, f32, f64, i32, boolean };
-constexpr std::size_t size_of(DType type) noexcept {
-  constexpr std::size_t bytes[] = {2, 2, 4, 8, 4, 1};
-  return bytes[static_cast<int>(type)];
+inline constexpr int dtype_count = 6;
+constexpr bool is_floating(DType type) noexcept { return static_cast<std::size_t>(type) < stored_formats.size(); }
+// As messages and files have it, and as a plug-in is told it.
+constexpr std::string_view name(DType type) noexcept {
+  if (is_floating(type)) return name(stored_formats[static_cast<std::size_t>(type)]);
+  return type == DType::i32 ? "i32" : "bool";
 }
+inline constexpr auto plugin_dtypes = [] {
+  std::array<attest_dtype, dtype_count> types{};
+  for (std::size_t n = 0; n < stored_formats.size(); ++n) {
+    const FormatTraits& row = traits(stored_formats[n]);
+    types[n] = {static_cast<std::uint8_t>(row.dlpack), static_cast<std::uint8_t>(row.bits), 1};
+  }
+  types[static_cast<std::size_t>(DType::i32)] = {ATTEST_INT, 32, 1};
+  types[static_cast<std::size_t>(DType::boolean)] = {ATTEST_BOOL, 8, 1};
+  return types;
+}();
+[[gnu::always_inline]] constexpr attest_dtype plugin_dtype(DType type) noexcept {
+  return plugin_dtypes[static_cast<std::size_t>(type)];
+}
+constexpr std::size_t size_of(DType type) noexcept { return plugin_dtype(type).bits / 8; }
 // Throws Error(internal) for tf32, which never lies in memory.
 DType dtype_of(Format format);
-// Inverse of dtype_of; only for the four floating-point types.
+// Inverse of dtype_of; only for floating-point types.
 Format format_of(DType type);
-attest_dtype plugin_dtype(DType type) noexcept;
 // nullopt if the plug-in type is none of ours.
-std::optional<DType> dtype_of(attest_dtype type) noexcept;
+[[gnu::always_inline]] constexpr std::optional<DType> dtype_of(attest_dtype type) noexcept {
+  for (std::size_t n = 0; n < dtype_count; ++n)
+    if (plugin_dtypes[n].code == type.code && plugin_dtypes[n].bits == type.bits && type.lanes == 1)
+      return static_cast<DType>(n);
+  return std::nullopt;
+}
+
+// An element of a type: its bits in memory, and the number that they stand for, exactly; or the bits of a number, rounded
+// once.
+template <DType type>
+struct StoredElement {
+  static constexpr Format format = is_floating(type) ? stored_formats[static_cast<std::size_t>(type)] : Format::f64;
+  static constexpr bool floating = is_floating(type), has_code = floating && is_short(format);
+  using Bits = std::conditional_t<
+      has_code, std::conditional_t<size_of(type) == 1, std::uint8_t, std::uint16_t>,
+      std::conditional_t<type == DType::f32, float,
+                         std::conditional_t<type == DType::f64, double,
+                                            std::conditional_t<type == DType::i32, std::int32_t, std::uint8_t>>>>;
+  static_assert(sizeof(Bits) == size_of(type));
+  using Word = std::conditional_t<  // as large
+      sizeof(Bits) == 8, std::uint64_t,
+      std::conditional_t<sizeof(Bits) == 4, std::uint32_t,
+                         std::conditional_t<sizeof(Bits) == 2, std::uint16_t, std::uint8_t>>>;
+
+  [[gnu::always_inline]] static double decoded(Bits bits) noexcept {
+    if constexpr (has_code) return attest::decoded(traits(format), bits);
+    if constexpr (type == DType::boolean) return bits != 0;
+    return static_cast<double>(bits);
+  }
+  [[gnu::always_inline]] static Bits encoded(double value) noexcept {
+    if constexpr (has_code) return static_cast<Bits>(attest::encoded(traits(format), value));
+    if constexpr (type == DType::boolean) return value != 0;
+    return static_cast<Bits>(value);
+  }
+  [[gnu::always_inline]] static double load(const void* from) noexcept {
+    Bits bits;
+    std::memcpy(&bits, from, sizeof bits);
+    return decoded(bits);
+  }
+  [[gnu::always_inline]] static void store(void* to, double value) noexcept {
+    const Bits bits = encoded(value);
+    std::memcpy(to, &bits, sizeof bits);
+  }
+};
+// Returns visit(StoredElement<type>{}).
+template <int from = 0, class Visit>
+[[gnu::always_inline]] inline decltype(auto) with_element(DType type, Visit&& visit) {
+  constexpr auto here = static_cast<DType>(from);
+  if constexpr (from + 1 == dtype_count) {
+    return visit(StoredElement<here>{});
+  } else {
+    if (type == here) return visit(StoredElement<here>{});
+    return with_element<from + 1>(type, std::forward<Visit>(visit));
+  }
+}
 
 // Element access through a view, any floating-point dtype, i32 or bool; rounds once on the way in. Not bounds checked.
 double load(const attest_tensor& tensor, Index i0, Index i1 = 0, Index i2 = 0, Index i3 = 0) noexcept;
@@ -150,43 +224,13 @@ class Tensor {
 // Here for laws that rewrite tensors element by element.
 [[gnu::always_inline]] inline double Tensor::at(Index i0, Index i1, Index i2, Index i3) const noexcept {
   const std::byte* const from = block_->at(i0, i1, i2, i3);
-  const auto got = [from](auto value) {
-    std::memcpy(&value, from, sizeof value);
-    return value;
-  };
-  switch (block_->type) {
-    case DType::f16:
-      return static_cast<double>(attest_f16_load(got(std::uint16_t{})));
-    case DType::bf16:
-      return static_cast<double>(attest_bf16_load(got(std::uint16_t{})));
-    case DType::f32:
-      return static_cast<double>(got(float{}));
-    case DType::f64:
-      return got(double{});
-    case DType::i32:
-      return got(std::int32_t{});
-    case DType::boolean:
-      return got(std::uint8_t{}) != 0;
-  }
-  return 0;
+  return with_element(
+      block_->type, [from](auto element) __attribute__((always_inline)) { return element.load(from); });
 }
 [[gnu::always_inline]] inline void Tensor::set(Index i0, Index i1, Index i2, Index i3, double value) noexcept {
   std::byte* const to = block_->at(i0, i1, i2, i3);
-  const auto put = [to](auto bits) { std::memcpy(to, &bits, sizeof bits); };
-  switch (block_->type) {
-    case DType::f16:
-      return put(encode_f16(value));
-    case DType::bf16:
-      return put(encode_bf16(value));
-    case DType::f32:
-      return put(static_cast<float>(value));
-    case DType::f64:
-      return put(value);
-    case DType::i32:
-      return put(static_cast<std::int32_t>(value));
-    case DType::boolean:
-      return put(static_cast<std::uint8_t>(value != 0));
-  }
+  with_element(
+      block_->type, [ to, value ](auto element) __attribute__((always_inline)) { element.store(to, value); });
 }
 
 // Returns a view's elements in memory of their own: with the same strides, or packed. Absent where the view is.

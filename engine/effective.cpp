@@ -17,7 +17,6 @@ namespace attest::engine {
 namespace {
 
 constexpr std::size_t most_told = 4;
-constexpr std::array narrow_formats{Format::f32, Format::f16, Format::bf16};  // the most precise first
 
 // An element that the policy asked for excludes.
 struct Excluded {
@@ -101,7 +100,7 @@ std::optional<Effective> effective_precision(const Contract& requested,
   for (int size = 1; size <= static_cast<int>(stages.size()) && effective.fits.empty(); ++size)
     for (unsigned chosen = 1; chosen < 1u << stages.size(); ++chosen) {
       if (std::popcount(chosen) != size) continue;
-      for (const Format format : narrow_formats) {
+      for (const Format format : below_f64) {
         const auto policy = narrowed(op, effective.requested, stages, chosen, format);
         const auto contract = policy ? with_policy(op, requested, *policy) : std::nullopt;
         if (!contract || !fits(*contract, answers, excluded)) continue;

@@ -19,7 +19,7 @@ double significand(Source& source, Index exponent, int bits) {
 }
 
 // f16 holds no number past 65504: distributions multiply the amplitude by up to 64.
-Index most_exponent(Format dtype) { return dtype == Format::f16 ? 8 : 20; }
+Index most_exponent(Format dtype) { return std::min(20, (max_exponent(dtype) + 1) / 2); }
 
 double draw_amplitude(Source& source, Format dtype) {
   const Index kind = source.below(64);
@@ -42,7 +42,7 @@ double draw_magnitude(Source& source, const Problem& problem) {
     const int bits = source.chance(1, 2) ? 23 : 52;
     return significand(source, source.between(-6, 0), bits);
   }
-  const Index usual = problem.dtype == Format::f16 ? 10 : 16, extreme = source.chance(1, 4) ? 4 * usual : usual;
+  const Index usual = std::min(16, max_exponent(problem.dtype) - 5), extreme = source.chance(1, 4) ? 4 * usual : usual;
   return power_of_two(source.chance(1, 2) ? source.between(-extreme, -7) : source.between(3, extreme));
 }
 
@@ -56,7 +56,7 @@ double amplitude_of_levels(const Problem& problem) {
 // Draws the number of octaves by which scores are below the ends of the format: a few, or so many that they are 2^14 to
 // 2^24, where float32 still resolves a nat, or two.
 Index draw_octaves_below(Format dtype, Source& source) {
-  if (dtype == Format::f16) return source.between(1, 4);
+  if (has_short_range(dtype)) return source.between(1, 4);
   if (source.chance(1, 2)) return source.between(1, 100);
   return std::ilogb(largest_finite(dtype)) + 1 - source.between(14, 24);
 }

@@ -91,7 +91,7 @@ class Member final : public Arithmetic {
       for (double& v : x) v = neighbour(v, key);
       return;
     }
-    const bool flushes = format != Format::f16 && (extend(key, flush_draw) & 1) != 0;
+    const bool flushes = !has_short_range(format) && (extend(key, flush_draw) & 1) != 0;
     const NormalRange range{std::bit_cast<std::uint64_t>(smallest_normal(format)),
                             std::bit_cast<std::uint64_t>(largest_finite(format))};
     if (!round_normal(x.data(), x.size(), 53 - precision(format), range, key)) return;

@@ -79,10 +79,7 @@ std::int64_t wrapped(Type type, std::uint64_t bits) noexcept {
   return is_signed(type) ? static_cast<std::int64_t>(bits) >> above : static_cast<std::int64_t>(bits >> above);
 }
 
-Format format_of(Type type) noexcept {
-  constexpr Format formats[] = {Format::f16, Format::bf16, Format::f32, Format::f64};
-  return formats[static_cast<int>(type)];
-}
+Format format_of(Type type) noexcept { return stored_formats[static_cast<std::size_t>(type)]; }
 
 Index elements(std::span<const Index> shape, Index most, std::string_view what) {
   Index count = 1;

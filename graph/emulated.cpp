@@ -38,7 +38,7 @@ class Emulated final : public Arithmetic {
  private:
   [[nodiscard]] double stored(double x, Format format) const noexcept {
     const double rounded = round_to(format, x);
-    const bool vanishes = how_.flushes && format != Format::f16 && std::fabs(rounded) < smallest_normal(format);
+    const bool vanishes = how_.flushes && !has_short_range(format) && std::fabs(rounded) < smallest_normal(format);
     return vanishes ? std::copysign(0.0, rounded) : rounded;
   }
 

@@ -18,7 +18,7 @@ constexpr double most_squared = 1e150;  // stands for an infinite z in T
 
 // Exponentials end at the least normal number, and some runtimes flush what is below to zero; f16 has its subnormals.
 double floor_of(Format format) noexcept {
-  return format == Format::f16 ? half_smallest_subnormal(format) : smallest_normal(format);
+  return has_short_range(format) ? half_smallest_subnormal(format) : smallest_normal(format);
 }
 
 // The mean of those that are finite; 0 of none.

@@ -24,7 +24,7 @@ struct Element {
 };
 
 double float_value(Regime regime, Format format, const Element& e, std::uint64_t of_all) {
-  const bool half = format == Format::f16;
+  const bool half = has_short_range(format);
   const double x = normal(e.key);
   switch (regime) {
     case Regime::uniform:

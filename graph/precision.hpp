@@ -14,7 +14,7 @@ namespace attest::graph {
 struct Precision {
   using Formats = std::array<Format, format_count>;
   std::string name = "literal";
-  Formats inner{Format::f16, Format::bf16, Format::tf32, Format::f32, Format::f64};
+  Formats inner = every_format;
   Formats outer = inner, inputs = inner, weights = inner;
 
   [[nodiscard]] Format computed(Format own) const noexcept { return inner[static_cast<std::size_t>(own)]; }

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 
-#include "core/format.hpp"
+#include "core/tensor.hpp"
 #include "graph/shapes.hpp"
 
 namespace attest::graph {
@@ -34,21 +33,12 @@ void append_parts(std::string_view raw, std::size_t count, Array& array) {
 }  // namespace
 
 void read_raw(std::string_view raw, Array& array) {
-  constexpr std::identity same;
-  switch (array.type) {
-    case Type::f16:
-      return append<std::uint16_t>(raw, array.floats, decode_f16);
-    case Type::bf16:
-      return append<std::uint16_t>(raw, array.floats, decode_bf16);
-    case Type::f32:
-      return append<float>(raw, array.floats, same);
-    case Type::f64:
-      return append<double>(raw, array.floats, same);
-    case Type::boolean:
-      return append<std::uint8_t>(raw, array.integers, [](std::uint8_t v) { return v != 0; });
-    default:
-      break;
-  }
+  if (is_floating(array.type))
+    return with_element(dtype_of(format_of(array.type)), [&](auto element) {
+      append<typename decltype(element)::Bits>(raw, array.floats, decltype(element)::decoded);
+    });
+  if (array.type == Type::boolean)
+    return append<std::uint8_t>(raw, array.integers, [](std::uint8_t v) { return v != 0; });
   const auto extended = [type = array.type](auto v) { return wrapped(type, v); };
   switch (width_of(array.type)) {
     case 64:
@@ -66,12 +56,10 @@ void read_raw(std::string_view raw, Array& array) {
 
 std::string raw_bytes(const Array& array) {
   std::string bytes;
-  for (const double v : array.floats) {
-    if (array.type == Type::f16) put(bytes, encode_f16(v));
-    if (array.type == Type::bf16) put(bytes, encode_bf16(v));
-    if (array.type == Type::f32) put(bytes, static_cast<float>(v));
-    if (array.type == Type::f64) put(bytes, v);
-  }
+  if (is_floating(array.type))
+    with_element(dtype_of(format_of(array.type)), [&](auto element) {
+      for (const double v : array.floats) put(bytes, element.encoded(v));
+    });
   // The lowest bits of an integer, from the lowest byte on.
   const int bits = width_of(array.type);
   int filled = 8;

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/tensor.hpp"
 #include "graph/array.hpp"
 #include "graph/raw.hpp"
 
@@ -35,16 +36,12 @@ class Stored {
 template <class F>
 auto with_floats(const Stored& stored, F f) {
   const char* const from = stored.bytes().data();
-  switch (stored.type) {
-    case Type::f16:
-      return f([from](Index i) { return decode_f16(number_at<std::uint16_t>(from + 2 * i)); });
-    case Type::bf16:
-      return f([from](Index i) { return decode_bf16(number_at<std::uint16_t>(from + 2 * i)); });
-    case Type::f32:
-      return f([from](Index i) { return static_cast<double>(number_at<float>(from + 4 * i)); });
-    default:
-      return f([from](Index i) { return number_at<double>(from + 8 * i); });
-  }
+  return with_element(dtype_of(format_of(stored.type)), [&](auto element) {
+    using Bits = typename decltype(element)::Bits;
+    return f([from](Index i) {
+      return decltype(element)::decoded(number_at<Bits>(from + i * static_cast<Index>(sizeof(Bits))));
+    });
+  });
 }
 
 }  // namespace attest::graph

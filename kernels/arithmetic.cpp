@@ -39,10 +39,14 @@ constexpr bool in_f32(Format format) noexcept {
 // with_rounding() of what in_f32() leaves.
 template <class Real, class Body>
 decltype(auto) with_other_rounding(Format format, Body&& body) {
-  if constexpr (std::is_same_v<Real, double>) return with_rounding<double>(format, std::forward<Body>(body));
-  if (format == Format::f16) return std::forward<Body>(body)(ToF16{});
-  if (format == Format::bf16) return std::forward<Body>(body)(ToBf16{});
-  return std::forward<Body>(body)(ToTf32{});
+  if constexpr (std::is_same_v<Real, double>) {
+    return with_rounding<double>(format, std::forward<Body>(body));
+  } else {
+    return with_format(format, [&](auto known) -> decltype(auto) {
+      constexpr Format other = narrower(known, Format::f32) ? Format{known} : Format::tf32;
+      return body(To<other>{});
+    });
+  }
 }
 
 // `registers` registers of dots at once: their sums never leave the register file.
@@ -109,9 +113,7 @@ DoubleLanes library_power(DoubleLanes x) noexcept {
 }  // namespace
 
 void round_all(Format format, float* x, Index n) noexcept {
-  if (format == Format::f16) loops().round_f16(x, n);
-  if (format == Format::bf16) loops().round_bf16(x, n);
-  if (format == Format::tf32) loops().round_tf32(x, n);
+  if (narrower(format, Format::f32)) loops().round[static_cast<std::size_t>(format)](x, n);
 }
 void round_all(Format format, double* x, Index n) noexcept {
   if (format != Format::f64) transform(x, n, ToFormat{format});

@@ -18,8 +18,8 @@ View strided(const attest_tensor& tensor) {
   const auto type = dtype_of(tensor.dtype);
   if (!type) {
     throw usage_error("a tensor of type code " + std::to_string(tensor.dtype.code) + " with " +
-                      std::to_string(tensor.dtype.bits) +
-                      " bits is none that attention knows; pass f16, bf16, f32 or f64");
+                      std::to_string(tensor.dtype.bits) + " bits is none that attention knows; pass " +
+                      stored_format_names());
   }
   View view{static_cast<std::byte*>(tensor.data) + tensor.byte_offset, *type, {}};
   std::copy_n(tensor.strides, tensor.ndim, view.strides.begin());

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/format.hpp"
+
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -122,28 +124,46 @@ ATTEST_LANES bool any_set(typename IntsOf<N>::Type x) {
   return any != 0;
 }
 
-// attest_f16_load, attest_f16_store and attest_bf16_store in lanes.
-template <class U>
-ATTEST_LANES auto from_f16(U bits) {
-  const U magnitude = (bits & 0x7fffu) << 13;
-  const U finite = std::bit_cast<U>(bits_as_floats(magnitude) * 0x1p112f);
-  const U special = magnitude >= 0x0f800000u ? U{} + 0x7f800000u : U{};
-  return bits_as_floats(finite | special | (bits & 0x8000u) << 16);
+// decoded() and encoded() of core/format.hpp in lanes, of a format of 16 bits and less.
+template <Format format, class U>
+ATTEST_LANES auto from_code(U bits) {
+  constexpr const FormatTraits& row = traits(format);
+  if constexpr (row.begins_f32()) {
+    return bits_as_floats(bits << (32 - row.bits));
+  } else {
+    constexpr int up = 24 - row.precision;
+    constexpr auto sign = static_cast<std::uint32_t>(row.sign);
+    // A product moves the exponent, which makes subnormals right too.
+    constexpr auto scale = static_cast<float>(two_to_the(row.min_exponent - min_exponent(Format::f32)));
+    constexpr std::uint32_t beyond = row.has_infinity() ? 0x7f800000u : 0x7fc00000u;
+    const U magnitude = (bits & (sign - 1)) << up;
+    const U finite = std::bit_cast<U>(bits_as_floats(magnitude) * scale);
+    const U special = magnitude > (static_cast<std::uint32_t>(row.largest_code) << up) ? U{} + beyond : U{};
+    return bits_as_floats(finite | special | (bits & sign) << (32 - row.bits));
+  }
 }
-template <class U>
-ATTEST_LANES U to_f16(U bits) {
+template <Format format, class U>
+ATTEST_LANES U to_code(U bits) {
+  constexpr const FormatTraits& row = traits(format);
+  constexpr int down = 24 - row.precision;
   const U magnitude = bits & 0x7fffffffu;
-  const U subnormal = std::bit_cast<U>(bits_as_floats(magnitude) + 0.5f) - 0x3f000000u;
-  U half = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13;
-  half = magnitude < 0x38800000u ? subnormal : half;
-  half = magnitude >= 0x477ff000u ? U{} + 0x7c00u : half;
-  half = magnitude > 0x7f800000u ? U{} + 0x7e00u : half;
-  return half | (bits >> 16 & 0x8000u);
-}
-template <class U>
-ATTEST_LANES U to_bf16(U bits) {
-  const U rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-  return (bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded;
+  if constexpr (row.begins_f32() && row.keeps_payload) {
+    const U rounded = (bits + ((1u << (down - 1)) - 1) + (bits >> down & 1u)) >> down;
+    return magnitude > 0x7f800000u ? bits >> down | 1u << (row.precision - 2) : rounded;
+  } else {
+    constexpr auto shifter = static_cast<float>(two_to_the(23 + row.min_exponent - row.precision + 1));
+    constexpr std::uint32_t bias = static_cast<std::uint32_t>(127 + row.min_exponent - 1) << 23;
+    constexpr auto smallest = std::bit_cast<std::uint32_t>(static_cast<float>(row.smallest_normal)),
+                   // the tie above the largest number, which an even code keeps
+        tie = std::bit_cast<std::uint32_t>(static_cast<float>(row.overflow_threshold)),
+                   past = tie + (row.largest_code & 1 ? 0 : 1);
+    const U subnormal = std::bit_cast<U>(bits_as_floats(magnitude) + shifter) - std::bit_cast<std::uint32_t>(shifter);
+    U code = (magnitude + ((1u << (down - 1)) - 1) + (magnitude >> down & 1u) - bias) >> down;
+    code = magnitude < smallest ? subnormal : code;
+    code = magnitude >= past ? U{} + static_cast<std::uint32_t>(row.past_code) : code;
+    code = magnitude > 0x7f800000u ? U{} + static_cast<std::uint32_t>(row.nan_code) : code;
+    return code | (bits >> (32 - row.bits) & static_cast<std::uint32_t>(row.sign));
+  }
 }
 
 }  // namespace attest::kernels

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 
 #include "core/tensor.hpp"
@@ -10,6 +11,10 @@
 namespace attest::kernels {
 
 enum class Isa : std::uint8_t { least, avx2, avx512 };
+
+// A function for each format that has one.
+template <class Function>
+using ByFormat = std::array<Function, formats.size()>;
 
 struct Loops {
   // dots[r * dots_step + j] = factor * (sum over e of q[r * q_step + e] keys[e * stride + j]), in ascending e.
@@ -43,18 +48,14 @@ struct Loops {
   // Tells whether each of n elements, not of padded(n), is finite.
   bool (*finite)(const float* x, Index n);
 
-  // Rounded to f16, bf16, tf32.
-  void (*round_f16)(float* x, Index n);
-  void (*round_bf16)(float* x, Index n);
-  void (*round_tf32)(float* x, Index n);
+  // Rounded to a format narrower than f32.
+  ByFormat<void (*)(float* x, Index n)> round;
 
   // out[c * step + r] = from[r * row_stride + c].
   void (*columns)(const float* from, Index row_stride, Index rows, Index columns, Index step, float* out);
-  // n elements, not padded(n), from 16 bits, or rounded to them.
-  void (*widen_f16)(const std::uint16_t* from, Index n, float* to);
-  void (*widen_bf16)(const std::uint16_t* from, Index n, float* to);
-  void (*narrow_f16)(const float* from, Index n, std::uint16_t* to);
-  void (*narrow_bf16)(const float* from, Index n, std::uint16_t* to);
+  // n elements, not padded(n), from the codes of a format that is_short(), or rounded to them.
+  ByFormat<void (*)(const std::uint16_t* from, Index n, float* to)> widen;
+  ByFormat<void (*)(const float* from, Index n, std::uint16_t* to)> narrow;
 };
 
 // Returns the loops of the widest instruction set that the machine has, or those that use_loops() was given.

@@ -204,9 +204,10 @@ struct LoopsOf {
     transform(
         x, n, [divisor](auto y) __attribute__((always_inline)) { return y / divisor; });
   }
-  static void round_f16(float* x, Index n) { transform(x, n, ToF16{}); }
-  static void round_bf16(float* x, Index n) { transform(x, n, ToBf16{}); }
-  static void round_tf32(float* x, Index n) { transform(x, n, ToTf32{}); }
+  template <Format format>
+  static void round(float* x, Index n) {
+    transform(x, n, To<format>{});
+  }
 
   static bool finite(const float* x, Index n) {
     Index j = 0;
@@ -250,13 +251,10 @@ struct LoopsOf {
           for (Index j = 0; j < few; ++j) to[j] = wide[j];
         });
   }
-  static void widen_f16(const std::uint16_t* from, Index n, float* to) {
+  template <Format format>
+  static void widen_code(const std::uint16_t* from, Index n, float* to) {
     widen(
-        from, n, to, [](auto bits) __attribute__((always_inline)) { return from_f16(bits); });
-  }
-  static void widen_bf16(const std::uint16_t* from, Index n, float* to) {
-    widen(
-        from, n, to, [](auto bits) __attribute__((always_inline)) { return bits_as_floats(bits << 16); });
+        from, n, to, [](auto bits) __attribute__((always_inline)) { return from_code<format>(bits); });
   }
 
   template <class Encode>
@@ -273,13 +271,10 @@ struct LoopsOf {
           for (Index j = 0; j < few; ++j) to[j] = static_cast<std::uint16_t>(halves[j]);
         });
   }
-  static void narrow_f16(const float* from, Index n, std::uint16_t* to) {
+  template <Format format>
+  static void narrow_code(const float* from, Index n, std::uint16_t* to) {
     narrow(
-        from, n, to, [](auto bits) __attribute__((always_inline)) { return to_f16(bits); });
-  }
-  static void narrow_bf16(const float* from, Index n, std::uint16_t* to) {
-    narrow(
-        from, n, to, [](auto bits) __attribute__((always_inline)) { return to_bf16(bits); });
+        from, n, to, [](auto bits) __attribute__((always_inline)) { return to_code<format>(bits); });
   }
 };
 
@@ -287,9 +282,21 @@ template <Isa isa>
 constexpr Loops loops_for() {
   using P = ProductsOf<isa>;
   using L = LoopsOf<isa>;
-  return {P::dots,        P::dot_row,        P::weigh,     P::weigh_listed, L::powers,     L::largest,    L::sum,
-          L::soften_rows, L::soften_columns, L::scale,     L::divide,       L::finite,     L::round_f16,  L::round_bf16,
-          L::round_tf32,  P::columns,        L::widen_f16, L::widen_bf16,   L::narrow_f16, L::narrow_bf16};
+  Loops loops{P::dots,           P::dot_row, P::weigh,  P::weigh_listed, L::powers, L::largest, L::sum, L::soften_rows,
+              L::soften_columns, L::scale,   L::divide, L::finite,       {},        P::columns, {},     {}};
+  const auto add = [&]<std::size_t... n>(std::index_sequence<n...>) {
+    const auto add_one = [&]<Format format>() {
+      constexpr auto at = static_cast<std::size_t>(format);
+      if constexpr (narrower(format, Format::f32)) loops.round[at] = L::template round<format>;
+      if constexpr (is_short(format)) {
+        loops.widen[at] = L::template widen_code<format>;
+        loops.narrow[at] = L::template narrow_code<format>;
+      }
+    };
+    (add_one.template operator()<static_cast<Format>(n)>(), ...);
+  };
+  add(std::make_index_sequence<formats.size()>{});
+  return loops;
 }
 
 }  // namespace attest::kernels

@@ -56,44 +56,35 @@ template <int dropped, class U>
 }
 }  // namespace detail
 
-// core's round_to without its branches, so that it runs in lanes. It is inlined always, since files compiled for
-// several instruction sets share it.
-struct ToF16 {
+// core's round_to to a format narrower than f32, without its branches, so that it runs in lanes. It is inlined always, since
+// files compiled for several instruction sets share it.
+template <Format format>
+struct To {
   template <class X>
   [[gnu::always_inline]] X operator()(X x) const noexcept {
     using U = detail::Bits<X>;
     using I = detail::SignedBits<X>;
+    constexpr const FormatTraits& row = traits(format);
     const U bits = std::bit_cast<U>(x);
     const U unsigned_magnitude = bits & 0x7fffffffu;
     const I magnitude = std::bit_cast<I>(unsigned_magnitude);
-    const I normal = std::bit_cast<I>(detail::round_bits<13>(unsigned_magnitude));
-    // One half has the f16 subnormals' spacing in its last place.
-    const I subnormal = std::bit_cast<I>((std::bit_cast<X>(magnitude) + 0.5f) - 0.5f);
-    const I infinite = (magnitude & 0) | 0x7f800000;
-    I rounded = magnitude < 0x38800000 ? subnormal : normal;
-    rounded = rounded > 0x477fe000 ? infinite : rounded;
-    rounded = magnitude > 0x7f800000 ? magnitude : rounded;
+    I rounded = std::bit_cast<I>(detail::round_bits<24 - row.precision>(unsigned_magnitude));
+    if constexpr (row.min_exponent == min_exponent(Format::f32)) {
+      rounded = magnitude >= 0x7f800000 ? magnitude : rounded;
+    } else {
+      // A number that has the subnormals' spacing in its last place.
+      constexpr auto shifter = static_cast<float>(two_to_the(23 + row.min_exponent - row.precision + 1));
+      constexpr auto smallest = std::bit_cast<std::int32_t>(static_cast<float>(row.smallest_normal)),
+                     largest = std::bit_cast<std::int32_t>(static_cast<float>(row.largest_finite)),
+                     past = std::bit_cast<std::int32_t>(static_cast<float>(row.past));
+      const I subnormal = std::bit_cast<I>((std::bit_cast<X>(magnitude) + shifter) - shifter);
+      rounded = magnitude < smallest ? subnormal : rounded;
+      rounded = rounded > largest ? (magnitude & 0) | past : rounded;
+      rounded = magnitude > 0x7f800000 ? magnitude : rounded;
+    }
     return std::bit_cast<X>(std::bit_cast<U>(rounded) | (bits ^ unsigned_magnitude));
   }
 };
-
-// bf16 and tf32: float's exponents, fewer bits.
-template <int dropped>
-struct ToShort {
-  template <class X>
-  [[gnu::always_inline]] X operator()(X x) const noexcept {
-    using U = detail::Bits<X>;
-    using I = detail::SignedBits<X>;
-    const U bits = std::bit_cast<U>(x);
-    const U unsigned_magnitude = bits & 0x7fffffffu;
-    const I magnitude = std::bit_cast<I>(unsigned_magnitude);
-    const I normal = std::bit_cast<I>(detail::round_bits<dropped>(unsigned_magnitude));
-    const I rounded = magnitude >= 0x7f800000 ? magnitude : normal;
-    return std::bit_cast<X>(std::bit_cast<U>(rounded) | (bits ^ unsigned_magnitude));
-  }
-};
-using ToBf16 = ToShort<16>;
-using ToTf32 = ToShort<13>;
 
 // Any format, from double.
 struct ToFormat {
@@ -112,16 +103,12 @@ decltype(auto) with_rounding(Format format, Body&& body) {
     if (format == Format::f64) return std::forward<Body>(body)(Exact{});
     return std::forward<Body>(body)(ToFormat{format});
   } else {
-    switch (format) {
-      case Format::f16:
-        return std::forward<Body>(body)(ToF16{});
-      case Format::bf16:
-        return std::forward<Body>(body)(ToBf16{});
-      case Format::tf32:
-        return std::forward<Body>(body)(ToTf32{});
-      default:
-        return std::forward<Body>(body)(Exact{});
-    }
+    return with_format(format, [&](auto known) -> decltype(auto) {
+      if constexpr (narrower(known, Format::f32))
+        return body(To<known>{});
+      else
+        return body(Exact{});
+    });
   }
 }
 

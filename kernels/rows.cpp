@@ -1,6 +1,5 @@
 #include "kernels/rows.hpp"
 
-#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -10,63 +9,32 @@
 namespace attest::kernels {
 namespace {
 
-template <class T>
-T raw(const std::byte* at) noexcept {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
+bool is_short(DType type) noexcept { return is_floating(type) && attest::is_short(format_of(type)); }
 
-// Returns attest_f16_load(bits) without its branch, so that rows of it run in registers: a product moves the exponent,
-// which makes subnormals right too; infinity and NaN get the largest exponent back.
-float decode(std::uint16_t bits) noexcept {
-  const std::uint32_t magnitude = (bits & 0x7fffu) << 13;
-  const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
-  const std::uint32_t special = magnitude >= 0x0f800000u ? 0x7f800000u : 0u;
-  return std::bit_cast<float>(finite | special | (bits & 0x8000u) << 16);
-}
-
-template <class Real, class T, class Decode>
-void read(const std::byte* first, const Block& block, Real* out, Decode decode) noexcept {
-  constexpr Index size = sizeof(T);
+template <class Element, class Real>
+void read(const std::byte* first, const Block& block, Real* out) noexcept {
+  constexpr Index size = sizeof(typename Element::Bits);
   for (Index r = 0; r < block.rows; ++r) {
     const std::byte* row = first + r * block.row_stride * size;
     Real* target = out + r * block.row_step;
     if (block.column_stride == 1 && block.column_step == 1) {
-      for (Index c = 0; c < block.columns; ++c) target[c] = static_cast<Real>(decode(raw<T>(row + c * size)));
+      for (Index c = 0; c < block.columns; ++c) target[c] = static_cast<Real>(Element::load(row + c * size));
     } else {
       for (Index c = 0; c < block.columns; ++c)
-        target[c * block.column_step] = static_cast<Real>(decode(raw<T>(row + c * block.column_stride * size)));
+        target[c * block.column_step] = static_cast<Real>(Element::load(row + c * block.column_stride * size));
     }
   }
 }
 
-template <class Real>
-void write(std::byte* at, DType type, Real x) noexcept {
-  if (type == DType::f64) {
-    const auto value = static_cast<double>(x);
-    std::memcpy(at, &value, sizeof value);
-  } else if (type == DType::f32) {
-    const auto value = static_cast<float>(x);
-    std::memcpy(at, &value, sizeof value);
-  } else {
-    std::uint16_t bits;
-    if constexpr (std::is_same_v<Real, float>)
-      bits = type == DType::f16 ? attest_f16_store(x) : attest_bf16_store(x);
-    else
-      bits = type == DType::f16 ? encode_f16(x) : encode_bf16(x);
-    std::memcpy(at, &bits, sizeof bits);
-  }
+void write(std::byte* at, DType type, double x) noexcept {
+  with_element(type, [at, x](auto element) { element.store(at, x); });
 }
-
-}  // namespace
-
-namespace {
 
 // The number of 16-bit numbers that are brought together before they are widened at once.
 constexpr Index halves_at_once = 128;
 
-auto widen_of(DType type) noexcept { return type == DType::f16 ? loops().widen_f16 : loops().widen_bf16; }
+auto widen_of(DType type) noexcept { return loops().widen[static_cast<std::size_t>(format_of(type))]; }
+auto narrow_of(DType type) noexcept { return loops().narrow[static_cast<std::size_t>(format_of(type))]; }
 
 // Rows of 16 bits whose elements lie apart.
 void read_spaced_halves(const std::byte* first, DType type, const Block& block, float* out) noexcept {
@@ -90,7 +58,7 @@ void read_spaced_halves(const std::byte* first, DType type, const Block& block, 
 // Reads rows whose elements lie side by side in registers, side by side or turned into columns; rows of 16 bits
 // wherever they lie. Returns false where the rows are not of this kind.
 bool read_in_registers(const std::byte* first, DType type, const Block& block, float* out) noexcept {
-  const bool turned = block.row_step == 1 && block.column_step != 1, halves = type == DType::f16 || type == DType::bf16;
+  const bool turned = block.row_step == 1 && block.column_step != 1, halves = is_short(type);
   if (block.column_stride != 1 || (!turned && block.column_step != 1)) {
     if (halves) read_spaced_halves(first, type, block, out);
     return halves;
@@ -137,11 +105,9 @@ bool read_in_registers(const std::byte* first, DType type, const Block& block, f
 bool write_in_registers(std::byte* at, DType type, Index columns, const float* x) noexcept {
   if (type == DType::f32)
     std::memcpy(at, x, static_cast<std::size_t>(columns) * sizeof *x);
-  else if (type == DType::f16)
-    loops().narrow_f16(x, columns, reinterpret_cast<std::uint16_t*>(at));
-  else if (type == DType::bf16)
-    loops().narrow_bf16(x, columns, reinterpret_cast<std::uint16_t*>(at));
-  return type == DType::f32 || type == DType::f16 || type == DType::bf16;
+  else if (is_short(type))
+    narrow_of(type)(x, columns, reinterpret_cast<std::uint16_t*>(at));
+  return type == DType::f32 || is_short(type);
 }
 
 }  // namespace
@@ -150,20 +116,7 @@ template <class Real>
 void read_block(const std::byte* first, DType type, const Block& block, Real* out) noexcept {
   if constexpr (std::is_same_v<Real, float>)
     if (read_in_registers(first, type, block, out)) return;
-  switch (type) {
-    case DType::f16:
-      return read<Real, std::uint16_t>(first, block, out, [](std::uint16_t x) { return decode(x); });
-    case DType::bf16:
-      return read<Real, std::uint16_t>(first, block, out, [](std::uint16_t x) { return attest_bf16_load(x); });
-    case DType::f32:
-      return read<Real, float>(first, block, out, [](float x) { return x; });
-    case DType::f64:
-      return read<Real, double>(first, block, out, [](double x) { return x; });
-    case DType::boolean:
-      return read<Real, std::uint8_t>(first, block, out, [](std::uint8_t x) { return x; });
-    case DType::i32:
-      return read<Real, std::int32_t>(first, block, out, [](std::int32_t x) { return x; });
-  }
+  with_element(type, [&](auto element) { read<decltype(element)>(first, block, out); });
 }
 
 template <class Real>
@@ -187,33 +140,19 @@ void gather_halves(const std::byte* const* rows, Index offset, DType type, Index
   }
 }
 
-template <class T, class Decode>
-void gather_elements(const std::byte* const* rows, Index offset, Index count, float* out, Decode decode) noexcept {
-  for (Index r = 0; r < count; ++r) out[r] = static_cast<float>(decode(raw<T>(rows[r] + offset)));
-}
-
 }  // namespace
 
 void read_scattered(const std::byte* const* rows, Index offset, DType type, Index count, float* out) noexcept {
-  switch (type) {
-    case DType::f16:
-    case DType::bf16:
-      return gather_halves(rows, offset, type, count, out);
-    case DType::f32:
-      return gather_elements<float>(rows, offset, count, out, [](float x) { return x; });
-    case DType::f64:
-      return gather_elements<double>(rows, offset, count, out, [](double x) { return x; });
-    case DType::boolean:
-      return gather_elements<std::uint8_t>(rows, offset, count, out, [](std::uint8_t x) { return x; });
-    case DType::i32:
-      return gather_elements<std::int32_t>(rows, offset, count, out, [](std::int32_t x) { return x; });
-  }
+  if (is_short(type)) return gather_halves(rows, offset, type, count, out);
+  with_element(type, [&](auto element) {
+    for (Index r = 0; r < count; ++r) out[r] = static_cast<float>(element.load(rows[r] + offset));
+  });
 }
 
 void write_scattered(std::byte* const* rows, Index offset, DType type, Index count, const float* x) noexcept {
-  if (type == DType::f16 || type == DType::bf16) {
+  if (is_short(type)) {
     std::array<std::uint16_t, 64> bits;
-    (type == DType::f16 ? loops().narrow_f16 : loops().narrow_bf16)(x, count, bits.data());
+    narrow_of(type)(x, count, bits.data());
     for (Index r = 0; r < count; ++r) std::memcpy(rows[r] + offset, &bits[static_cast<std::size_t>(r)], sizeof bits[0]);
   } else {
     for (Index r = 0; r < count; ++r) write(rows[r] + offset, type, x[r]);

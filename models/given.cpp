@@ -49,7 +49,7 @@ graph::Feeds given_feeds(std::span<const NamedArray> arrays, const graph::Progra
                          held.empty() ? "none" : fmt::format("{}", fmt::join(held, ", "))));
     }
     NamedArray array = *found;
-    if (input.type == graph::Type::bf16 && array.type == NamedArray::Type::u16) array.type = NamedArray::Type::bf16;
+    if (const auto type = static_cast<NamedArray::Type>(input.type); holds_bits_of(array, type)) array.type = type;
     bool fits = array.type == static_cast<NamedArray::Type>(input.type) && array.shape.size() == input.shape.size();
     for (std::size_t k = 0; fits && k < input.shape.size(); ++k) {
       const Index length = array.shape[k];

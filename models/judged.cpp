@@ -63,8 +63,8 @@ JudgedOutputs judge_outputs(const graph::Model& model, const graph::Feeds& feeds
   const auto& few = ensemble.spreads(graph::few_members);
   for (std::size_t i = 0; i < given.size(); ++i) {
     const graph::Array& right = few[i].reference;
-    if (right.type == graph::Type::bf16 && given[i].type == NamedArray::Type::u16)
-      given[i].type = NamedArray::Type::bf16;
+    if (const auto type = static_cast<NamedArray::Type>(right.type); holds_bits_of(given[i], type))
+      given[i].type = type;
     if (given[i].type != static_cast<NamedArray::Type>(right.type) || given[i].shape != right.shape)
       throw usage_error(fmt::format("{}: '{}' is {}, and on these inputs the model gives {} {}", where, given[i].name,
                                     given[i].described(), graph::name(right.type), graph::shape_text(right.shape)));

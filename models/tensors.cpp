@@ -44,9 +44,7 @@ std::string element_text(std::string_view name, std::span<const Index> shape, In
 }
 
 std::string npy_bytes(const graph::Array& array) {
-  constexpr std::string_view descrs[] = {"<f2", "<u2", "<f4", "<f8", "<i4", "<i8", "|b1",
-                                         "|u1", "|i1", "<u2", "<i2", "<u4", "<u8"};
-  return npy_head(descrs[static_cast<int>(array.type)], array.shape) + graph::raw_bytes(array);
+  return npy_head(descr(static_cast<NamedArray::Type>(array.type)), array.shape) + graph::raw_bytes(array);
 }
 
 void NpzFile::add(std::string_view name, const graph::Array& array) {

@@ -336,14 +336,16 @@ void Plain::validate(const Problem& problem) const {
     if (value < field.lo || value > field.hi)
       throw usage_error(fmt::format("problem: {} {} is outside {}..{}", field.name, value, field.lo, field.hi));
   }
-  if (dtype(problem) == Format::tf32) throw usage_error("problem: dtype tf32 never lies in memory: use f32");
+  if (const Format format = dtype(problem); !attest::traits(format).in_memory())
+    throw usage_error(fmt::format("problem: dtype {} never lies in memory: use f32", attest::name(format)));
 }
 
 std::string Plain::to_text(const Policy& policy) const { return std::string(attest::name(storage(policy))); }
 Policy Plain::policy_from_text(std::string_view text) const {
   const auto format = format_from_name(text);
-  if (!format || *format == Format::tf32)
-    throw usage_error(fmt::format("policy '{}': {} is stored and computed in one of f32, f16, bf16, f64", text, name_));
+  if (!format || !attest::traits(*format).in_memory())
+    throw usage_error(fmt::format("policy '{}': {} is stored and computed in one of {}", text, name_,
+                                  attest::names_of(stored_formats)));
   return policy_in(*format);
 }
 Policy Plain::policy(const Contract& contract) const { return policy_in(format_of(contract)); }

@@ -70,9 +70,9 @@ std::string SavedArrays::all_names() const {
 
 NamedArray meant_array(const NamedArray& array, Format format) {
   NamedArray copy = array;
-  if (copy.type == NamedArray::Type::u16 && format == Format::bf16) copy.type = NamedArray::Type::bf16;
+  if (const auto meant = named_type(dtype_of(format)); holds_bits_of(copy, meant)) copy.type = meant;
   if (!is_floating(copy.type))
-    throw usage_error(fmt::format("{} is {}: it must be f16, bf16, f32 or f64{}", array.name, array.described(),
+    throw usage_error(fmt::format("{} is {}: it must be {}{}", array.name, array.described(), stored_format_names(),
                                   array.type == NamedArray::Type::u16 ? " (uint16 is bf16 under a bf16 policy)" : ""));
   return copy;
 }

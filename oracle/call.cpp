@@ -11,29 +11,6 @@
 namespace attest::oracle {
 namespace {
 
-// `one` converts an element, `many` converts dense ones in lanes. Elements that lie apart are brought together first.
-template <class T, class One>
-void decode(const std::byte* from, Index stride, Index count, double* to, One one,
-            void (*many)(const T*, Index, double*)) {
-  const Index step = stride * static_cast<Index>(sizeof(T));
-  if (count < lane_count) {
-    for (Index n = 0; n < count; ++n) {
-      T value;
-      std::memcpy(&value, from + n * step, sizeof value);
-      to[n] = one(value);
-    }
-    return;
-  }
-  if (stride == 1) return many(reinterpret_cast<const T*>(from), count, to);
-  constexpr Index most = 64;
-  T together[most];
-  for (Index first = 0; first < count; first += most) {
-    const Index some = std::min(most, count - first);
-    for (Index n = 0; n < some; ++n) std::memcpy(together + n, from + (first + n) * step, sizeof(T));
-    many(together, some, to + first);
-  }
-}
-
 // The view of a tensor of four axes, or none where every element is 0.
 attest_tensor unless_zero(const Tensor& tensor) {
   const attest_tensor view = tensor.view();
@@ -50,20 +27,24 @@ attest_tensor unless_zero(const Tensor& tensor) {
 
 void read_strided(const attest_tensor& tensor, const void* first, Index stride, Index count, double* to) {
   const auto* from = static_cast<const std::byte*>(first);
-  if (tensor.dtype.bits == 64)
-    return decode<double>(
-        from, stride, count, to, [](double x) { return x; },
-        [](const double* values, Index some, double* result) {
-          std::memcpy(result, values, static_cast<std::size_t>(some) * sizeof(double));
-        });
-  if (tensor.dtype.bits == 32)
-    return decode<float>(
-        from, stride, count, to, [](float x) { return static_cast<double>(x); }, decode_f32);
-  if (tensor.dtype.code == ATTEST_BFLOAT)
-    return decode<std::uint16_t>(
-        from, stride, count, to, [](std::uint16_t x) { return static_cast<double>(attest_bf16_load(x)); }, decode_bf16);
-  decode<std::uint16_t>(
-      from, stride, count, to, [](std::uint16_t x) { return static_cast<double>(attest_f16_load(x)); }, decode_f16);
+  const DType type = *dtype_of(tensor.dtype);
+  const Index step = stride * static_cast<Index>(size_of(type));
+  if (stride == 1 && count >= lane_count) return decode(type, first, count, to);
+  with_element(type, [&](auto element) {
+    using Bits = typename decltype(element)::Bits;
+    if (count < lane_count) {
+      for (Index n = 0; n < count; ++n) to[n] = element.load(from + n * step);
+      return;
+    }
+    // Elements that lie apart are brought together first.
+    constexpr Index most = 64;
+    Bits together[most];
+    for (Index begin = 0; begin < count; begin += most) {
+      const Index some = std::min(most, count - begin);
+      for (Index n = 0; n < some; ++n) std::memcpy(together + n, from + (begin + n) * step, sizeof(Bits));
+      decode(type, together, some, to + begin);
+    }
+  });
 }
 
 Call::Call(const Contract& the_contract, const Problem& problem, const Inputs& inputs, RoundingMode rounding,

@@ -1,14 +1,11 @@
 #pragma once
-#include <cstdint>
-
 #include "core/tensor.hpp"
 
 // Tensors' bits as doubles, exactly, a vector at a time.
 namespace attest::oracle {
 
-void decode_f16(const std::uint16_t* from, Index count, double* to);
-void decode_bf16(const std::uint16_t* from, Index count, double* to);
-void decode_f32(const float* from, Index count, double* to);
+// Decodes elements of a floating-point type that lie one behind the other.
+void decode(DType type, const void* from, Index count, double* to);
 // `rows` rows of `count` elements of any floating-point type, `stride` elements apart, whose elements lie one behind
 // the other.
 struct DenseRows {

@@ -102,14 +102,8 @@ double extreme_mean(const double* lo, const double* hi, const double* values, In
 
 }  // namespace products
 
-void decode_f16(const std::uint16_t* from, Index count, double* to) {
-  products::widest([&](auto loops) { loops.decode_f16(from, count, to); });
-}
-void decode_bf16(const std::uint16_t* from, Index count, double* to) {
-  products::widest([&](auto loops) { loops.decode_bf16(from, count, to); });
-}
-void decode_f32(const float* from, Index count, double* to) {
-  products::widest([&](auto loops) { loops.decode_f32(from, count, to); });
+void decode(DType type, const void* from, Index count, double* to) {
+  products::widest([&](auto loops) { loops.decode(type, from, count, to); });
 }
 void decode_padded(const DenseRows& from, double* to, Index to_stride) {
   products::widest([&](auto loops) { loops.decode_padded(from, to, to_stride); });

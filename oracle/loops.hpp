@@ -41,9 +41,7 @@ struct Loops {
   static EndSums ends(const EndRule& rule, const double* z, const double* widths, double* lo, double* hi, Index keys);
   static double extreme_mean(const double* lo, const double* hi, const double* values, Index keys, double y,
                              double sign, double hull);
-  static void decode_f16(const std::uint16_t* from, Index count, double* to);
-  static void decode_bf16(const std::uint16_t* from, Index count, double* to);
-  static void decode_f32(const float* from, Index count, double* to);
+  static void decode(DType type, const void* from, Index count, double* to);
   static void decode_padded(const DenseRows& from, double* to, Index to_stride);
   static void turn_eight(const double* rows, Index stride, Index columns, double* to, Index to_stride);
   static void decode_turned(const DenseRows& from, double* to, Index to_stride);

@@ -229,7 +229,7 @@ Numbers::Numbers(const Contract& contract, RoundingMode rounding_mode) : arithme
   overflow_out = output == storage ? of.overflow(output)
                                    : std::min(of.overflow(output), of.overflow(storage) / (1 + of.u(output)));
   // Absolute error of a tiny exp: f16 keeps subnormals, where an ulp is twice eta; the other formats may flush them.
-  const bool keeps_subnormals = softmax == Format::f16 && !flush;
+  const bool keeps_subnormals = has_short_range(softmax) && !flush;
   eps0 =
       1.01 * (keeps_subnormals ? 2 * std::max(arithmetic.exp_ulp, 0.75) * of.eta(softmax) : smallest_normal(softmax));
   eps_lazy = eps0 * exp_lazy;

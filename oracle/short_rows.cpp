@@ -1,9 +1,7 @@
 #include "oracle/short_rows.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "core/format.hpp"
@@ -18,29 +16,12 @@ constexpr Index most_products = 128;
 constexpr std::size_t least_rows = 24;
 constexpr Index asked_at_least = 64, settled_of = 4;
 
-// Returns attest_f16_load(bits) without a branch: a product moves the exponent, which makes subnormals right too;
-// infinity and NaN get the largest exponent back.
-float from_f16(std::uint16_t bits) {
-  const std::uint32_t magnitude = (bits & 0x7fffu) << 13;
-  const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
-  const std::uint32_t special = magnitude >= 0x0f800000u ? 0x7f800000u : 0u;
-  return std::bit_cast<float>(finite | special | (bits & 0x8000u) << 16);
-}
-
 // Calls work(decode), where decode() reads one element of the tensor from where it lies.
 template <class Work>
 void with_elements(const attest_tensor& t, const Work& work) {
-  const auto of = [&]<class T>(T, auto convert) {
-    work([convert](const std::byte* at) {
-      T x;
-      std::memcpy(&x, at, sizeof x);
-      return static_cast<double>(convert(x));
-    });
-  };
-  if (t.dtype.bits == 64) return of(double{}, [](double x) { return x; });
-  if (t.dtype.bits == 32) return of(float{}, [](float x) { return x; });
-  if (t.dtype.code == ATTEST_BFLOAT) return of(std::uint16_t{}, [](std::uint16_t x) { return attest_bf16_load(x); });
-  return of(std::uint16_t{}, from_f16);
+  with_element(*dtype_of(t.dtype), [&](auto element) {
+    if constexpr (element.floating) work([element](const std::byte* at) { return element.load(at); });
+  });
 }
 
 // Elements (b, h, i, 0..count) of each row.

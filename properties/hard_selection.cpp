@@ -210,7 +210,7 @@ class Selection {
     const double grown = 8 * n * std::exp(contract_.lazy_nats() + shift);
     const Arithmetic& arithmetic = contract_.arithmetic;
     const double subnormals = 2 * std::max(arithmetic.exp_ulp, 0.75) * half_smallest_subnormal(softmax);
-    const double remnant = softmax == Format::f16 ? subnormals : std::max(subnormals, smallest_normal(softmax));
+    const double remnant = has_short_range(softmax) ? subnormals : std::max(subnormals, smallest_normal(softmax));
     if (!(grown < overflow_threshold(softmax) && grown < overflow_threshold(pv) && 16 * n * remnant <= u_sum))
       return false;
     // From the sum of weights they round away; from that of values too, or else, with its roundings, from the output.

@@ -70,16 +70,12 @@ bool same_and_finite(const void* one, const void* other, Index count, Bits expon
   return differ == 0 && special == 0;
 }
 bool same_and_finite(Format format, const void* one, const void* other, Index count) {
-  switch (format) {
-    case Format::f16:
-      return same_and_finite<std::uint16_t>(one, other, count, 0x7C00);
-    case Format::bf16:
-      return same_and_finite<std::uint16_t>(one, other, count, 0x7F80);
-    case Format::f64:
-      return same_and_finite<std::uint64_t>(one, other, count, 0x7FF0000000000000);
-    default:
-      return same_and_finite<std::uint32_t>(one, other, count, 0x7F800000);
-  }
+  return with_element(dtype_of(format), [&](auto element) {
+    constexpr const FormatTraits& row = traits(element.format);
+    static_assert(row.has_infinity());
+    using Word = typename decltype(element)::Word;
+    return same_and_finite<Word>(one, other, count, static_cast<Word>(row.past_code));
+  });
 }
 
 Verdict check_lone_key(Trial& trial) {

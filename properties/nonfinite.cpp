@@ -70,18 +70,14 @@ void scan(const Tensor& tensor, Bits exponent, bool nan_alone, const Visit& visi
 
 void scan(const Tensor& tensor, bool nan_alone, const Visit& visit) {
   if (!tensor.present() || tensor.size() == 0) return;
-  switch (tensor.dtype()) {
-    case DType::f16:
-      return scan<std::uint16_t>(tensor, 0x7C00, nan_alone, visit);
-    case DType::bf16:
-      return scan<std::uint16_t>(tensor, 0x7F80, nan_alone, visit);
-    case DType::f32:
-      return scan<std::uint32_t>(tensor, 0x7F800000, nan_alone, visit);
-    case DType::f64:
-      return scan<std::uint64_t>(tensor, 0x7FF0000000000000, nan_alone, visit);
-    default:
-      return;
-  }
+  with_element(tensor.dtype(), [&](auto element) {
+    using Element = decltype(element);
+    if constexpr (Element::floating) {
+      static_assert(traits(Element::format).has_infinity());
+      constexpr auto exponent = static_cast<typename Element::Word>(traits(Element::format).past_code);
+      scan(tensor, exponent, nan_alone, visit);
+    }
+  });
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ std::string element(double value, DType type) {
     case DType::f64:
       return cpp_real(value);
     default:
-      return fmt::format("{{{}}}", type == DType::f16 ? encode_f16(value) : encode_bf16(value));
+      return fmt::format("{{{}}}", encoded(traits(format_of(type)), value));
   }
 }
 

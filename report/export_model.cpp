@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "core/error.hpp"
 #include "engine/failure.hpp"
+#include "ops/numpy_text.hpp"
 #include "report/export_runtime.hpp"
 #include "report/text.hpp"
 
@@ -37,10 +39,10 @@ std::string numbers(const Array& array) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-std::string_view numpy_type(Type type) {
-  constexpr std::string_view types[] = {"np.float16", "bfloat16", "np.float32", "np.float64", "np.int32",
-                                        "np.int64",   "np.bool_", "np.uint8",   "np.int8"};
-  return types[static_cast<int>(type)];
+std::string numpy_type(Type type) {
+  if (is_floating(type)) return ops::numpy_name(format_of(type));
+  constexpr std::string_view types[] = {"np.int32", "np.int64", "np.bool_", "np.uint8", "np.int8"};
+  return std::string(types[static_cast<int>(type) - static_cast<int>(Type::i32)]);
 }
 
 std::string array(const Array& array) {
@@ -119,9 +121,15 @@ std::string feeds_code(const graph::Feeds& feeds) {
   return fmt::format("{{{}}}", fmt::join(all, ",\n         "));
 }
 
-bool needs_bfloat16(const models::Exhibit& exhibit) {
-  return std::ranges::any_of(exhibit.feeds, [](const auto& feed) { return feed.second.type == Type::bf16; }) ||
-         std::ranges::any_of(exhibit.model.constants, [](const auto& one) { return one.second.type == Type::bf16; });
+// The types of ml_dtypes that a script names.
+std::set<std::string_view> types_beyond_numpy(const models::Exhibit& exhibit) {
+  std::set<std::string_view> names;
+  const auto look = [&](Type type) {
+    if (is_floating(type) && !traits(format_of(type)).in_numpy()) names.insert(traits(format_of(type)).library);
+  };
+  for (const auto& [name, feed] : exhibit.feeds) look(feed.type);
+  for (const auto& [value, constant] : exhibit.model.constants) look(constant.type);
+  return names;
 }
 
 // Leaves the bytes of the file in `model`.
@@ -243,7 +251,8 @@ std::string python_script(const ExportedModel& exported) {
     head = "from pathlib import Path\n\n" + head;
   else
     head += "from onnx import TensorProto, helper as h, numpy_helper\n";
-  if (needs_bfloat16(exhibit)) head += "from ml_dtypes import bfloat16\n";
+  if (const auto names = types_beyond_numpy(exhibit); !names.empty())
+    head += fmt::format("from ml_dtypes import {}\n", fmt::join(names, ", "));
   if (named_numbers) head += "from numpy import inf, nan\n";
   return code + head + "\n" + body;
 }

@@ -20,8 +20,7 @@ void write_npz(const Exported& exported, const std::filesystem::path& file) {
   nlohmann::ordered_json dtypes;
   const auto add = [&](const ops::NamedTensor& named) {
     archive.add(std::string(named.name) + ".npy", npy(*named.tensor));
-    constexpr std::string_view names[] = {"f16", "bf16", "f32", "f64", "i32", "bool"};
-    dtypes[std::string(named.name)] = names[static_cast<int>(named.tensor->dtype())];
+    dtypes[std::string(named.name)] = attest::name(named.tensor->dtype());
   };
   std::ranges::for_each(exported.call.inputs(), add);
   if (exported.answered) std::ranges::for_each(exported.call.outputs(), add);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "ops/numpy_text.hpp"
 #include "properties/property.hpp"
 #include "report/export.hpp"
 #include "report/text.hpp"
@@ -17,19 +18,11 @@ std::string literal(double value, DType type) {
   return python_number(value);
 }
 
-std::string_view numpy_type(DType type) {
-  switch (type) {
-    case DType::f16:
-      return "np.float16";
-    case DType::f64:
-      return "np.float64";
-    case DType::i32:
-      return "np.int32";
-    case DType::boolean:
-      return "np.bool_";
-    default:
-      return "np.float32";  // bf16 values are exact in float32
-  }
+// A format that NumPy lacks is exact in float32.
+std::string numpy_type(DType type) {
+  if (!is_floating(type)) return type == DType::i32 ? "np.int32" : "np.bool_";
+  const Format format = format_of(type);
+  return ops::numpy_name(traits(format).in_numpy() ? format : Format::f32);
 }
 
 // Nested lists along the axes that vary; stride-0 axes are written once and broadcast.
@@ -53,7 +46,8 @@ std::string array(std::string_view name, const Tensor& tensor) {
     for (const Index n : tensor.shape()) shape += fmt::format("{}, ", n);
     code = fmt::format("{} = np.broadcast_to({}, ({}))", name, code.substr(name.size() + 3), shape);
   }
-  if (tensor.dtype() == DType::bf16) code += "  # bfloat16 values, exact in float32";
+  if (const DType type = tensor.dtype(); is_floating(type) && !traits(format_of(type)).in_numpy())
+    code += fmt::format("  # {} values, exact in float32", traits(format_of(type)).library);
   return code + "\n";
 }
 

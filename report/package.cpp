@@ -43,9 +43,9 @@ std::string base64(std::string_view bytes) {
 
 // A NumPy array as polygraphy.json has it: an .npy as text.
 ordered_json polygraphy_array(const Array& array, const std::string& name) {
-  if (array.type == Type::bf16)
-    throw usage_error(
-        fmt::format("--to polygraphy: '{}' is bfloat16, which NumPy and so Polygraphy's files do not have", name));
+  if (is_floating(array.type) && !traits(format_of(array.type)).in_numpy())
+    throw usage_error(fmt::format("--to polygraphy: '{}' is {}, which NumPy and so Polygraphy's files do not have",
+                                  name, graph::name(array.type)));
   return {{"array", base64(models::npy_bytes(array))}, {"polygraphy_class", "ndarray"}};
 }
 

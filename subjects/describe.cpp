@@ -53,8 +53,9 @@ void read_align(const json& value, const std::string& key, Supports& supports) {
 
 void read_bias_dtypes(const json& value, const std::string& key, Supports& supports) {
   supports.bias_types.fill(false);
-  choices(value, key, std::to_array<std::string_view>({"same", "f32", "f16", "bf16", "f64"}),
-          [&](std::size_t i) { supports.bias_types[i] = true; });
+  std::array<std::string_view, bias_formats.size() + 1> names{"same"};
+  std::ranges::transform(bias_formats, names.begin() + 1, [](Format format) { return name(format); });
+  choices(value, key, names, [&](std::size_t i) { supports.bias_types[i] = true; });
 }
 
 void read_stages(const json& value, const std::string& key, Supports& supports) {

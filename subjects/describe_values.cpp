@@ -81,10 +81,11 @@ Strides strides(const json& value, const std::string& key) {
 }
 
 std::vector<Format> dtypes(const json& value, const std::string& key) {
-  constexpr auto names = std::to_array<std::string_view>({"f16", "bf16", "f32", "f64"});
+  std::array<std::string_view, stored_formats.size()> names;
+  std::ranges::transform(stored_formats, names.begin(), [](Format format) { return name(format); });
   std::vector<Format> dtypes;
   choices(value, key, names, [&](std::size_t i) {
-    const Format format = *format_from_name(names[i]);
+    const Format format = stored_formats[i];
     if (std::find(dtypes.begin(), dtypes.end(), format) == dtypes.end()) dtypes.push_back(format);
   });
   if (dtypes.empty()) reject(key, "a list that is not empty");

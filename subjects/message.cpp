@@ -19,18 +19,16 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<const char*, 6> dtype_names{"f16", "bf16", "f32", "f64", "i32", "bool"};  // in DType's order
-
-const char* dtype_name(attest_dtype type) {
+std::string_view dtype_name(attest_dtype type) {
   const std::optional<DType> known = dtype_of(type);
   if (!known) throw internal_error("a call holds a tensor of a type that attest does not have");
-  return dtype_names[static_cast<std::size_t>(*known)];
+  return name(*known);
 }
 
-attest_dtype dtype_from(const std::string& name) {
-  const auto found = std::find(dtype_names.begin(), dtype_names.end(), name);
-  if (found == dtype_names.end()) throw usage_error("there is no dtype '" + one_line(name) + "'");
-  return plugin_dtype(static_cast<DType>(found - dtype_names.begin()));
+attest_dtype dtype_from(const std::string& text) {
+  for (int n = 0; n < dtype_count; ++n)
+    if (name(static_cast<DType>(n)) == text) return plugin_dtype(static_cast<DType>(n));
+  throw usage_error("there is no dtype '" + one_line(text) + "'");
 }
 
 void append_axes(std::string& line, const std::int64_t* values, std::int32_t count) {
@@ -210,7 +208,7 @@ ReceivedCall::ReceivedCall(std::span<const std::byte> packed, std::byte* arena, 
     call.tensor(shape.tensors[i]).device = {ATTEST_CPU, 0};
     if ((head.tensors >> i & 1) == 0) continue;
     const auto tensor = take<PackedTensor>(packed);
-    if (tensor.dtype >= dtype_names.size()) throw usage_error(fmt::format("there is no dtype {}", tensor.dtype));
+    if (tensor.dtype >= dtype_count) throw usage_error(fmt::format("there is no dtype {}", tensor.dtype));
     const std::size_t axes = tensor.ndim <= 4 ? tensor.ndim : 0;  // a tensor has at least one
     place(i, plugin_dtype(static_cast<DType>(tensor.dtype)), {tensor.shape, axes}, {tensor.strides, axes},
           tensor.offset, {arena, arena_bytes});

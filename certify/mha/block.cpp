@@ -54,7 +54,7 @@ Block::Block(const Contract& contract, const attest::mha::Inputs& inputs, Going 
       storage_(contract.attention.policy[Stage::storage]),
       flush_(contract.attention.arithmetic.flush_to_zero),
       of_heads_(contract.attention) {
-  const Format wide = storage_ == Format::f64 ? Format::f64 : Format::f32;
+  const Format wide = at_least_f32(storage_);
   heads_ = going.heads_rounded ? storage_ : wide;
   left_ = going.projected == attest::mha::Projected::unrounded ? wide : storage_;
   if (going.projected == attest::mha::Projected::unrounded)

@@ -1,5 +1,6 @@
 #include "core/attention/fields.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <limits>
@@ -42,7 +43,11 @@ constexpr auto keep_labels = std::to_array<Label>({"none", "open", "half", "spar
                                                    "blocks", "one", "counted", "some_empty", "closed"});
 constexpr auto bias_labels = std::to_array<Label>({"none", "zero", "normal", "alibi", "minus_inf", "lowest",
                                                    "minus_1e4", "padding", "empty_inf", "empty_lowest", "large"});
-constexpr auto bias_type_labels = std::to_array<Label>({"same", "f32", "f16", "bf16", "f64"});
+constexpr auto bias_type_labels = [] {
+  std::array<Label, bias_formats.size() + 1> labels{"same"};
+  std::ranges::transform(bias_formats, labels.begin() + 1, [](Format format) { return name(format); });
+  return labels;
+}();
 constexpr auto lengths_labels = std::to_array<Label>({"none", "full", "ragged", "some_zero", "one"});
 constexpr auto lse_labels = std::to_array<Label>({"none", "f32", "f64"});
 constexpr auto values_labels = std::to_array<Label>(
@@ -76,7 +81,6 @@ template <class... Step>
 constexpr auto steps(Step... labels) {
   return std::to_array<Index>({static_cast<Index>(labels)...});
 }
-constexpr auto dtype_ladder = steps(Format::f32, Format::f16, Format::bf16);
 constexpr auto flag_ladder = steps(0);
 constexpr auto align_ladder = steps(Align::top_left);
 constexpr auto axes_ladder = steps(15);
@@ -235,7 +239,7 @@ constexpr auto table = std::to_array<Field>({
     Rows::label<&P::dtype>("dtype", format, format_names, Format::f32, "storage format of q, k, v and out")
         .printed()
         .undrawn()
-        .simplifies(dtype_ladder)
+        .simplifies(dtype_steps)
         .told(3),
     Rows::real<&P::scale>("scale", scaling, 1, "factor on q.k; left out: the default 1/sqrt(d), and the call says so")
         .with(&Field::in_effect, scale_in_effect)

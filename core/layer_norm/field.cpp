@@ -27,8 +27,6 @@ constexpr Index hidden_edges[] = {1,   2,    3,    4,    5,    7,    8,    9,   
 constexpr Index few_threads[] = {0, 1, 2, 3, 4, 8};
 
 constexpr Index norm_steps[] = {0}, none_steps[] = {0}, layout_steps[] = {0};
-constexpr Index dtype_steps[] = {static_cast<Index>(Format::f32), static_cast<Index>(Format::f16),
-                                 static_cast<Index>(Format::bf16)};
 constexpr Index residual_steps[] = {0, 1, 2}, weights_steps[] = {0, 2, 3};
 constexpr Index values_steps[] = {0, 3, 5};  // constant, integers, normal
 

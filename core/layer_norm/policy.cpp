@@ -33,7 +33,7 @@ const std::array<NamedPolicy, 6>& policy_table() {
 const PolicyText<Stage, stage_count>& policies() {
   static const PolicyText<Stage, stage_count> text(
       "layer_norm", stage_texts, policy_table(), false,
-      {"names no format of a layer_norm stage: use f16, bf16, f32 or f64", "matches no stage of layer_norm"});
+      {"names no format of a layer_norm stage", "matches no stage of layer_norm"});
   return text;
 }
 

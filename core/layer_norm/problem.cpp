@@ -58,7 +58,8 @@ void validate(const Problem& problem) {
     if (value < field.lo || value > field.hi)
       fail(fmt::format("{} {} is outside {}..{}", field.name, value, field.lo, field.hi));
   }
-  if (problem.dtype == Format::tf32) fail("dtype tf32 never lies in memory: use f32");
+  if (!traits(problem.dtype).in_memory())
+    fail(fmt::format("dtype {} never lies in memory: use f32", name(problem.dtype)));
   if (!(problem.epsilon >= 0) || std::isinf(problem.epsilon))
     fail(fmt::format("epsilon {} must be a number of at least 0", problem.epsilon));
   if (!std::isfinite(problem.amplitude)) fail(fmt::format("amplitude {} must be finite", problem.amplitude));

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/distribution.hpp"
 #include "core/rng.hpp"
 
 namespace attest::layer_norm {
@@ -23,14 +24,9 @@ double wide_number(Key bits, int reach) noexcept {
   const auto span = 2 * static_cast<Key>(reach) + 1;
   return sign_of(bits) * two_to(static_cast<int>(below(bits, span)) - reach);
 }
-int reach_of(Format format) noexcept { return format == Format::f16 ? 12 : format == Format::f64 ? 200 : 60; }
 double near_largest(Format format, Key bits) noexcept {
   return sign_of(bits) * largest_finite(format) * (0.5 + 0.5 * std::fabs(symmetric_uniform(bits)));
 }
-// Returns the exponent of the largest finite number. Those of its root and of the root of the smallest normal number
-// are half of it, nearly.
-int top_exponent(Format format) noexcept { return 1 - min_exponent(format); }
-
 // A row of x, or of a residual that is drawn as x is.
 struct XRow {
   const Problem& problem;
@@ -67,13 +63,13 @@ struct XRow {
       case Values::heavy:
         return n * two_to(std::min(std::countr_zero(mix(bits)), 20));
       case Values::wide:
-        return wide_number(bits, reach_of(format));
+        return wide_number(bits, value_reach(format));
       case Values::clusters:
         return sign_of(mix(bits)) + n * 0x1p-7;
       case Values::cancelling:
         return (column % 3 == 0 ? 4096 : -2048) + n * 0.125;
       case Values::roots_large:
-        return n * two_to(top_exponent(format) / 2 - static_cast<int>(below(mix(key), 8)));
+        return n * two_to(max_exponent(format) / 2 - static_cast<int>(below(mix(key), 8)));
       case Values::roots_small:
         return n * two_to(min_exponent(format) / 2 - 4 + static_cast<int>(below(mix(key), 8)));
       case Values::tiny:

@@ -84,7 +84,8 @@ Policy policy_from_text(std::string_view text) {
     const bool names_gemm = pattern.size() < item.size() && names_stage(pattern, "mha", "gemm");
     if (names_gemm) {
       gemm = format_from_name(item.substr(pattern.size() + 1));
-      if (!gemm) throw usage_error(fmt::format("policy item '{}' names no format: use f16, bf16, f32 or f64", item));
+      if (!gemm)
+        throw usage_error(fmt::format("policy item '{}' names no format: use {}", item, stored_format_names()));
       if (*gemm == Format::tf32) throw usage_error("policy: gemm accumulates, which tf32 does not: use f32");
     }
     std::vector<std::string> rest = items_of_attention(item);

@@ -26,8 +26,6 @@ constexpr Index count_edges[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};
 constexpr Index few_threads[] = {0, 1, 2, 4};
 
 constexpr Index none_steps[] = {0}, flag_steps[] = {0}, self_steps[] = {1};
-constexpr Index dtype_steps[] = {static_cast<Index>(Format::f32), static_cast<Index>(Format::f16),
-                                 static_cast<Index>(Format::bf16)};
 constexpr Index padding_steps[] = {0, 1}, bias_steps[] = {0, 3, 2}, biases_steps[] = {0, 1, 2};
 constexpr Index weights_steps[] = {1, 2, 3, 4, 0};  // one_hot, power_of_two, integers, cancelling, dense
 

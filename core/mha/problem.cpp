@@ -176,7 +176,9 @@ void validate(const Problem& p) {
       throw usage_error(
           fmt::format("problem: {}={} must be an integer in {}..{}", field.name, value, field.lo, field.hi));
   }
-  if (p.dtype == Format::tf32) throw usage_error("problem: dtype=tf32 never lies in memory: use f16, bf16, f32 or f64");
+  if (!traits(p.dtype).in_memory())
+    throw usage_error(
+        fmt::format("problem: dtype={} never lies in memory: use {}", name(p.dtype), stored_format_names()));
   if (p.heads % p.kv_heads != 0)
     throw usage_error(fmt::format("problem: heads={} must be a multiple of kv_heads={}", p.heads, p.kv_heads));
   if (p.self && p.m != p.l)

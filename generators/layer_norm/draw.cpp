@@ -79,7 +79,7 @@ void draw_options(Problem& p, const Domain& domain, Source& source) {
   draw_label(p.beta, "beta", domain, source);
   draw_label(p.param_type, "param_type", domain, source);
   const bool params = p.gamma != Weights::none || p.beta != Weights::none;
-  if (!params || p.dtype == Format::f32 || p.dtype == Format::f64) p.param_type = ParamType::same;
+  if (!params || !narrower(p.dtype, Format::f32)) p.param_type = ParamType::same;
   draw_label(p.threads, "threads", domain, source);
 }
 

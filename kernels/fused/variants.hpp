@@ -40,8 +40,7 @@ struct SplitLseWeightsSteps : SplitSteps {
 // would soon overflow.
 struct LazySteps : TileSteps<16> {
   static double lag(const Policy& policy) {
-    const bool narrow = policy[Stage::softmax] == Format::f16 || policy[Stage::pv] == Format::f16;
-    return narrow ? 0 : 8 * std::numbers::ln2;
+    return has_short_range(policy[Stage::softmax]) || has_short_range(policy[Stage::pv]) ? 0 : 8 * std::numbers::ln2;
   }
 };
 

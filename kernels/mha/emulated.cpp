@@ -147,7 +147,7 @@ class Block {
     inputs.align = call_.align;
     copy_masks(inputs);
     attest::Contract contract = contract_.attention;
-    const Format wide = storage_ == Format::f64 ? Format::f64 : Format::f32;
+    const Format wide = at_least_f32(storage_);
     if (v_.projected == mha::Projected::unrounded)
       for (const Stage stage : {Stage::storage, Stage::operand, Stage::weights}) contract.policy.set(stage, wide);
     contract.policy.set(Stage::output, v_.heads_rounded ? storage_ : wide);

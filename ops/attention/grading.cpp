@@ -65,7 +65,7 @@ class AttentionGrading final : public Grading {
 
 attest::Policy framework_policy(Format type) {
   attest::Policy policy = policy_for(type);
-  if (type == Format::f16 || type == Format::bf16)
+  if (is_short(type))
     for (const Stage stage : {Stage::scale, Stage::score, Stage::softcap}) policy.set(stage, type);
   return policy;
 }

@@ -17,10 +17,7 @@ using graph::Type;
 
 constexpr Index opset = 23;  // the first that has Attention
 
-Type type_of(DType type) {
-  constexpr Type types[] = {Type::f16, Type::bf16, Type::f32, Type::f64, Type::i32, Type::boolean};
-  return types[static_cast<int>(type)];
-}
+Type type_of(DType type) { return static_cast<Type>(named_type(type)); }
 
 Array array_of(const Tensor& tensor, Type type) {
   std::vector<Index> shape(tensor.shape().begin(), tensor.shape().end());

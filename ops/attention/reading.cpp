@@ -48,8 +48,8 @@ class Departures : public DeparturesOf<Contract> {
 
   void add_formats() {
     for (const auto& [stage, words] : narrowings)
-      for (const Format format : {Format::f32, Format::tf32, Format::f16, Format::bf16}) {
-        if (format == Format::tf32 && stage != Stage::operand) continue;
+      for (const Format format : finest_first) {
+        if (!traits(format).in_memory() && stage != Stage::operand) continue;
         if (!narrower(format, declared_.policy[stage])) continue;
         add(Departure::Kind::format, name(stage), name(stage), precision(declared_.policy[stage]) - precision(format),
             fmt::format("{} in {} ({}={})", words, name(format), name(stage), name(format)),
@@ -209,7 +209,7 @@ class AttentionReading final : public Reading {
     return given;
   }
   [[nodiscard]] Tensor stage_tensor(std::string_view) const override {
-    Tensor tensor(problem_.dtype == Format::f64 ? DType::f64 : DType::f32,
+    Tensor tensor(dtype_of(at_least_f32(problem_.dtype)),
                   std::array{problem_.b, problem_.hq, problem_.lq, problem_.lk});
     tensor.poison();
     return tensor;

@@ -143,14 +143,14 @@ std::set<std::string, std::less<>> heads_inside(const SavedWords& words) {
 // Writes q, k and v beside each other, under a name that their content gives, and returns the file.
 std::string written_values(const std::vector<NamedTensor>& inputs, const std::filesystem::path& folder) {
   NpzWriter archive;
-  std::string bf16;
+  std::string coded;  // arrays of bits, as the manifest names them
   for (const NamedTensor& input : inputs) {
     if (input.name != "q" && input.name != "k" && input.name != "v") continue;
     archive.add(fmt::format("{}.npy", input.name), npy(*input.tensor));
-    if (input.tensor->dtype() == DType::bf16)
-      bf16 += fmt::format("{}\"{}\": \"bf16\"", bf16.empty() ? "" : ", ", input.name);
+    if (const DType type = input.tensor->dtype(); !traits(format_of(type)).in_numpy())
+      coded += fmt::format("{}\"{}\": \"{}\"", coded.empty() ? "" : ", ", input.name, attest::name(type));
   }
-  if (!bf16.empty()) archive.add("manifest.json", fmt::format("{{\"dtypes\": {{{}}}}}", bf16));
+  if (!coded.empty()) archive.add("manifest.json", fmt::format("{{\"dtypes\": {{{}}}}}", coded));
   const std::string bytes = archive.finish();
   std::error_code error;
   std::filesystem::create_directories(folder, error);

@@ -100,7 +100,7 @@ Contract contract_of(const graph::Precision& precision, Format storage, Format s
                                        .set(Stage::softmax, of_softmax));
   // No document of a graph says how good its functions are, or how sums are divided by: polynomials in the format
   // itself are good to some ulps, a product with a reciprocal to one and a half.
-  contract.arithmetic.exp_ulp = (of_softmax == Format::f16 || of_softmax == Format::bf16) ? 1 : 4;
+  contract.arithmetic.exp_ulp = is_short(of_softmax) ? 1 : 4;
   contract.arithmetic.div_ulp = 1.5;
   contract.arithmetic.flush_to_zero = inner == Format::f32 || inner == Format::bf16;
   contract.mask_added = true;

@@ -22,17 +22,10 @@ bool has(const Exchange& exchange, std::string_view name) {
 // x + residual as it is stored: `total`, in `wide`.
 std::string stored_sum(Format storage, std::string_view wide) {
   const std::string sum = fmt::format("x.astype({0}) + residual.astype({0})", wide);
-  switch (storage) {
-    case Format::bf16:
-      return fmt::format("{}total = bfloat16({}).astype({})  # stored, and then normalised\n", numpy_bfloat16, sum,
-                         wide);
-    case Format::f16:
-      return fmt::format("total = ({}).astype(np.float16).astype({})  # stored, and then normalised\n", sum, wide);
-    case Format::f64:
-      return fmt::format("total = (x + residual).astype({})  # stored, and then normalised\n", wide);
-    default:
-      return fmt::format("total = ({}).astype(np.float32).astype({})  # stored, and then normalised\n", sum, wide);
-  }
+  if (storage == Format::f64)
+    return fmt::format("total = (x + residual).astype({})  # stored, and then normalised\n", wide);
+  return fmt::format("{}total = {}.astype({})  # stored, and then normalised\n", numpy_definition(storage),
+                     numpy_rounded(storage, sum), wide);
 }
 
 std::string reference(const Problem& p, const Contract& contract, const Exchange& exchange) {

@@ -92,7 +92,7 @@ class Departures : public DeparturesOf<Contract> {
 
   void add_formats() {
     for (const auto& [stage, words] : narrowings)
-      for (const Format format : {Format::f32, Format::f16, Format::bf16})
+      for (const Format format : stored_finest_first)
         if (narrower(format, declared_.policy[stage]))
           add(Departure::Kind::format, name(stage), name(stage), precision(declared_.policy[stage]) - precision(format),
               fmt::format("{} in {} ({}={})", words, attest::name(format), name(stage), attest::name(format)),

@@ -42,7 +42,7 @@ std::vector<Contract> contracts_of(const graph::Precision& precision, Format sto
     policy.set(Stage::statistics, Format::f32).set(Stage::normalise, Format::f32);
   auto contract = attest::layer_norm::contract_for(policy);
   auto& how = contract.arithmetic;
-  how.rsqrt_ulp = (inner == Format::f16 || inner == Format::bf16) ? 1 : 4;
+  how.rsqrt_ulp = is_short(inner) ? 1 : 4;
   how.flush_to_zero = inner == Format::f32 || inner == Format::bf16 ? attest::layer_norm::FlushToZero::inputs
                                                                     : attest::layer_norm::FlushToZero::no;
   // Two passes are what the graph says. Who fuses may go Welford's way, whose parts are joined: a bound that is wider,

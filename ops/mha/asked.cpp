@@ -15,7 +15,7 @@ DType type_of_stages(const Contract& contract) {
   const Format storage = contract.attention.policy[Stage::storage];
   const bool unrounded =
       contract.projections[static_cast<std::size_t>(attest::mha::Projected::unrounded)] || contract.heads_unrounded;
-  return unrounded && storage != Format::f64 ? DType::f32 : dtype_of(storage);
+  return dtype_of(unrounded ? at_least_f32(storage) : storage);
 }
 
 }  // namespace

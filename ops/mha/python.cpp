@@ -98,18 +98,16 @@ class Script {
   }
 
   [[nodiscard]] std::string definitions(std::string_view wide) const {
-    std::string code = p_.dtype == Format::bf16 ? std::string(numpy_bfloat16) + "\n" : "";
+    std::string code = numpy_definition(p_.dtype);
+    if (!code.empty()) code += "\n";
     code += fmt::format("def wide(t):\n    return t.astype({})\n\n", wide);
     const bool stores = way_.projected != Projected::unrounded || way_.heads_rounded;
     if (stores) {
-      const std::string_view narrow = p_.dtype == Format::f16   ? "np.float16"
-                                      : p_.dtype == Format::f64 ? "np.float64"
-                                                                : "np.float32";
       code += fmt::format(
           "def stored(t):  # as it is stored between two products\n"
           "    with np.errstate(over='ignore'):\n"
           "        return wide({})\n\n",
-          p_.dtype == Format::bf16 ? "bfloat16(t)" : fmt::format("t.astype({})", narrow));
+          numpy_rounded(p_.dtype, "t"));
     }
     return code +
            "def split(t, heads):  # [b,tokens,width] as [b,heads,tokens,head_dim]\n"

@@ -234,7 +234,7 @@ class Departures : public DeparturesOf<Contract> {
         [](Contract& c) { c.heads_rounded = c.heads_unrounded = true; });
     add(number, "gemm_chain", "gemm", 1, "products summed one by one (gemm_chain)",
         [](Contract& c) { c.gemm_chain.reset(); });
-    for (const Format format : {Format::f32, Format::f16, Format::bf16})
+    for (const Format format : stored_finest_first)
       if (narrower(format, declared_.gemm))
         add(Departure::Kind::format, "gemm", "gemm", precision(declared_.gemm) - precision(format),
             fmt::format("the sums of the projections in {} (gemm={})", attest::name(format), attest::name(format)),
@@ -357,7 +357,7 @@ class MhaReading final : public Reading {
     return of_projections && (fault == stage || fault.size() > 1);
   }
   [[nodiscard]] Tensor stage_tensor(std::string_view stage) const override {
-    const DType type = inputs_.problem.dtype == Format::f64 ? DType::f64 : DType::f32;
+    const DType type = dtype_of(at_least_f32(inputs_.problem.dtype));
     attest::mha::StageOutputs all = make_stages(inputs_.problem, type);
     return std::move(stage == "q" ? all.q : stage == "k" ? all.k : stage == "v" ? all.v : all.heads);
   }

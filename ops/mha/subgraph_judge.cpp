@@ -20,8 +20,6 @@ using std::size_t;
 
 constexpr double most_multiply_adds = 1 << 28;
 
-bool is_short(Format format) { return format == Format::f16 || format == Format::bf16; }
-
 // ---- what a runtime promises
 
 // No runtime says which tensors between its operators it rounds to their type. In 32 and 64 bits each choice is an

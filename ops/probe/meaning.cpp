@@ -26,8 +26,7 @@ ProbeRow by_meaning(const Asked& asked, std::string stage, const Problem& proble
 
 ProbeRow output_rounding(const Asked& asked, const Quarters& make, std::string_view unasked) {
   const std::string stage = "output rounding", promised = "to nearest";
-  if (asked.dtype != Format::f16 && asked.dtype != Format::bf16)
-    return untold(stage, promised, "a sum is rounded before it is stored");
+  if (!is_short(asked.dtype)) return untold(stage, promised, "a sum is rounded before it is stored");
   const double u = std::ldexp(1.0, 1 - precision(asked.dtype));
   std::optional<Shown> last;
   std::array<double, 4> found{};

@@ -68,7 +68,7 @@ Way::Block::Block(const mha::Contract& the_contract, const mha::Call& the_call)
 
 attest::Policy policy_of(const mha::Contract& contract, mha::Projected projected, bool heads_rounded) {
   attest::Policy policy = contract.attention.policy;
-  const Format storage = policy[Stage::storage], wide = storage == Format::f64 ? Format::f64 : Format::f32;
+  const Format storage = policy[Stage::storage], wide = at_least_f32(storage);
   if (projected == mha::Projected::unrounded)
     for (const Stage stage : {Stage::storage, Stage::operand, Stage::weights}) policy.set(stage, wide);
   return policy.set(Stage::output, heads_rounded ? storage : wide);

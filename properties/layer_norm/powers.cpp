@@ -37,7 +37,7 @@ bool in_the_middle(double x) { return x == 0 || (std::fabs(x) >= 0x1p-10 && std:
 
 // k in -8..8, not 0; of f16, whose range is short, -2..2.
 int exponent_of(const Problem& p) {
-  const int reach = p.dtype == Format::f16 ? 2 : 8;
+  const int reach = has_short_range(p.dtype) ? 2 : 8;
   const int k = 1 + static_cast<int>(below(mix(p.seed ^ 0x504f), static_cast<std::uint64_t>(reach)));
   return p.seed & 1 ? -k : k;
 }

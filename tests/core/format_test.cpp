@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfenv>
 #include <cstring>
 #include <vector>
@@ -27,6 +28,15 @@ double decode_by_definition(std::uint16_t bits, int exponent_bits, int fraction_
   return sign * std::ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
 }
 
+// The same where no code is special.
+double decode_fields(unsigned code, int exponent_bits, int fraction_bits, int bias) {
+  const int exponent = static_cast<int>(code >> fraction_bits) & ((1 << exponent_bits) - 1);
+  const int fraction = static_cast<int>(code) & ((1 << fraction_bits) - 1);
+  const double sign = code >> (exponent_bits + fraction_bits) ? -1 : 1;
+  return sign *
+         std::ldexp((exponent == 0 ? 0 : 1 << fraction_bits) + fraction, std::max(exponent, 1) - bias - fraction_bits);
+}
+
 // Rounding from its definition: the scaled value to the nearest integer, ties to even.
 double round_by_definition(Format format, double x) {
   if (!std::isfinite(x) || x == 0) return x;
@@ -43,6 +53,11 @@ TEST(Format, DecodesEvery16BitPattern) {
     const auto pattern = static_cast<std::uint16_t>(bits);
     ASSERT_TRUE(same(decode_f16(pattern), decode_by_definition(pattern, 5, 10))) << std::hex << bits;
     ASSERT_TRUE(same(decode_bf16(pattern), decode_by_definition(pattern, 8, 7))) << std::hex << bits;
+    // With the bits that a plug-in reads, NaN too.
+    ASSERT_EQ(std::bit_cast<std::uint64_t>(decode_f16(pattern)),
+              std::bit_cast<std::uint64_t>(static_cast<double>(attest_f16_load(pattern))));
+    ASSERT_EQ(std::bit_cast<std::uint64_t>(decode_bf16(pattern)),
+              std::bit_cast<std::uint64_t>(static_cast<double>(attest_bf16_load(pattern))));
   }
 }
 
@@ -133,13 +148,31 @@ TEST(Format, ManyAreEncodedAsOneIs) {
       for (const double y : {x, half, std::nextafter(half, INFINITY), std::nextafter(half, -INFINITY)})
         numbers.push_back(y);
     }
-  std::vector<std::uint16_t> f16(numbers.size()), bf16(numbers.size());
-  encode_f16(numbers, f16.data());
-  encode_bf16(numbers, bf16.data());
-  for (std::size_t n = 0; n < numbers.size(); ++n) {
-    ASSERT_EQ(f16[n], encode_f16(numbers[n])) << numbers[n];
-    ASSERT_EQ(bf16[n], encode_bf16(numbers[n])) << numbers[n];
-  }
+  for (const Index stride : {1, 3})
+    for (const DType type : {DType::f16, DType::bf16, DType::f32, DType::f64})
+      with_element(type, [&](auto element) {
+        std::vector<typename decltype(element)::Bits> bits(numbers.size() * static_cast<std::size_t>(stride));
+        encode(type, numbers, reinterpret_cast<std::byte*>(bits.data()), stride);
+        for (std::size_t n = 0; n < numbers.size(); ++n) {
+          const auto one = element.encoded(numbers[n]);
+          ASSERT_EQ(std::memcmp(&bits[n * static_cast<std::size_t>(stride)], &one, sizeof one), 0) << numbers[n];
+        }
+      });
+}
+
+TEST(Format, ConstantsAreThoseOfTheTypes) {
+  EXPECT_EQ(largest_finite(Format::f16), 65504);
+  EXPECT_EQ(overflow_threshold(Format::f16), 65520);
+  EXPECT_EQ(largest_finite(Format::bf16), 0x1.FEp127);
+  EXPECT_EQ(overflow_threshold(Format::bf16), 0x1.FFp127);
+  EXPECT_EQ(largest_finite(Format::tf32), 0x1.FFCp127);
+  EXPECT_EQ(largest_finite(Format::f32), static_cast<double>(std::numeric_limits<float>::max()));
+  EXPECT_EQ(half_smallest_subnormal(Format::f32), static_cast<double>(std::numeric_limits<float>::denorm_min()) / 2);
+  EXPECT_EQ(largest_finite(Format::f64), std::numeric_limits<double>::max());
+  EXPECT_EQ(half_smallest_subnormal(Format::f64), std::numeric_limits<double>::denorm_min());
+  EXPECT_EQ(max_exponent(Format::f64), 1023);
+  EXPECT_EQ(choice_of(finest_first), "f64, f32, tf32, f16 or bf16");
+  EXPECT_EQ(stored_format_names(), "f16, bf16, f32 or f64");
 }
 
 TEST(Format, ConstantsFollowFromPrecisionAndExponent) {
@@ -155,6 +188,68 @@ TEST(Format, ConstantsFollowFromPrecisionAndExponent) {
     EXPECT_EQ(round_to(format, half_smallest_subnormal(format)), 0);
     EXPECT_EQ(round_to(format, std::nextafter(half_smallest_subnormal(format), 1)),
               2 * half_smallest_subnormal(format));
+  }
+}
+
+// Formats that are none of ours yet, each with codes that others have not.
+struct Narrow {
+  FormatTraits row;
+  double largest, tie;  // the largest number, and half a unit more
+  bool tie_stays;
+};
+const Narrow rows_of_8_bits[] = {
+    {{"e4m3", "float8_e4m3fn", 10, 8, 4, -6, Specials::one_nan}, 448, 464, true},
+    {{"e4m3fnuz", "float8_e4m3fnuz", 11, 8, 4, -7, Specials::negative_zero}, 240, 248, false},
+    {{"e5m2", "float8_e5m2", 12, 8, 3, -14}, 57344, 61440, false},
+    {{"e2m1", "float4_e2m1fn", 17, 4, 2, 0, Specials::none}, 6, 7, false},
+};
+
+// The number of a code by the tables of OCP's "8-bit Floating Point Specification" and "Microscaling Formats", and of ONNX.
+double decode_by_tables(std::string_view name, unsigned code) {
+  if (name == "e4m3") return (code & 0x7f) == 0x7f ? NAN : decode_fields(code, 4, 3, 7);
+  if (name == "e4m3fnuz") return code == 0x80 ? NAN : decode_fields(code, 4, 3, 8);
+  if (name == "e2m1") return decode_fields(code, 2, 1, 1);
+  if ((code & 0x7c) == 0x7c) return (code & 3) != 0 ? NAN : code >> 7 ? -INFINITY : INFINITY;
+  return decode_fields(code, 5, 2, 15);
+}
+
+TEST(Format, ARowSaysAllOfANarrowFormat) {
+  for (const auto& [row, largest, tie, tie_stays] : rows_of_8_bits) {
+    SCOPED_TRACE(row.name);
+    const unsigned codes = 1u << row.bits;
+    std::vector<double> numbers;
+    for (unsigned code = 0; code < codes; ++code) {
+      const double number = decode_by_tables(row.name, code), got = decoded(row, code);
+      ASSERT_TRUE(same(got, number)) << code << ' ' << got;
+      if (!std::isnan(number)) ASSERT_EQ(encoded(row, number), code);
+      if (std::isfinite(number)) numbers.push_back(number);
+    }
+    std::ranges::sort(numbers);
+    EXPECT_EQ(row.largest_finite, largest);
+    EXPECT_EQ(numbers.back(), largest);
+    // Every midpoint between neighbours, and the doubles next to it.
+    for (std::size_t n = 0; n + 1 < numbers.size(); ++n) {
+      const double low = numbers[n], high = numbers[n + 1], middle = (low + high) / 2;
+      if (low == high) continue;
+      EXPECT_EQ(round_to(row, std::nextafter(middle, -INFINITY)), low);
+      EXPECT_EQ(round_to(row, std::nextafter(middle, INFINITY)), high);
+      const double even = encoded(row, low) % 2 == 0 ? low : high;
+      EXPECT_EQ(round_to(row, middle), even) << middle;
+      for (const double x : {std::nextafter(middle, -INFINITY), middle, std::nextafter(middle, INFINITY)})
+        EXPECT_EQ(decoded(row, encoded(row, x)), round_to(row, x)) << x;
+    }
+    for (const double sign : {1.0, -1.0}) {
+      const double past = row.name == "e5m2" ? INFINITY : row.name == "e2m1" ? largest : NAN;
+      EXPECT_EQ(round_to(row, sign * std::nextafter(tie, 0)), sign * largest);
+      EXPECT_TRUE(same(round_to(row, sign * tie), sign * (tie_stays ? largest : past)));
+      for (const double x : {std::nextafter(tie, INFINITY), 1e300, static_cast<double>(INFINITY)}) {
+        EXPECT_TRUE(same(round_to(row, sign * x), sign * past)) << x;
+        EXPECT_TRUE(same(decoded(row, encoded(row, sign * x)), sign * past)) << x;
+        EXPECT_EQ(decoded(row, encoded(row, saturated(row, sign * x))), sign * largest) << x;
+      }
+    }
+    EXPECT_TRUE(std::isnan(saturated(row, NAN)));
+    EXPECT_EQ(std::isnan(decoded(row, encoded(row, NAN))), row.specials != Specials::none);
   }
 }
 

@@ -34,9 +34,9 @@ void expect_rounds_like_core(Format format, Round round) {
 }
 
 TEST(Rounding, InLanesIsThatOfCore) {
-  expect_rounds_like_core(Format::f16, ToF16{});
-  expect_rounds_like_core(Format::bf16, ToBf16{});
-  expect_rounds_like_core(Format::tf32, ToTf32{});
+  expect_rounds_like_core(Format::f16, To<Format::f16>{});
+  expect_rounds_like_core(Format::bf16, To<Format::bf16>{});
+  expect_rounds_like_core(Format::tf32, To<Format::tf32>{});
   const float values[] = {1.0004885f, -65519.996f, 65520.f,  3e-8f, -0.f,         1e-5f,
                           6.1e-5f,    0.1f,        INFINITY, -7.f,  5.9604645e-8f};
   for (const Format format : {Format::f16, Format::bf16, Format::tf32, Format::f32}) {

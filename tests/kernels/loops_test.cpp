@@ -35,6 +35,8 @@ std::vector<float> some(std::uint64_t seed, Index count, bool odd) {
   return x;
 }
 
+constexpr auto f16_at = static_cast<std::size_t>(Format::f16), bf16_at = static_cast<std::size_t>(Format::bf16);
+
 class LoopsBits : public testing::TestWithParam<Isa> {
  protected:
   void SetUp() override {
@@ -128,9 +130,9 @@ TEST_P(LoopsBits, RowsOfScoresAreThoseOfTheLeastMachine) {
       (least.*change)(1.7f, z.data(), n);
       compare();
     }
-    for (const auto round : {&Loops::round_tf32, &Loops::round_f16, &Loops::round_bf16}) {
-      (loops_->*round)(y.data(), n);
-      (least.*round)(z.data(), n);
+    for (const Format format : {Format::tf32, Format::f16, Format::bf16}) {
+      loops_->round[static_cast<std::size_t>(format)](y.data(), n);
+      least.round[static_cast<std::size_t>(format)](z.data(), n);
       compare();
     }
     bool finite = true;
@@ -157,16 +159,16 @@ TEST_P(LoopsBits, SixteenBitsAreThoseOfThePluginHeader) {
   for (std::size_t n = 0; n < half.size(); ++n) half[n] = static_cast<std::uint16_t>(n);
   std::vector<float> wide(half.size());
   const Index n = std::ssize(half);
-  loops_->widen_f16(half.data(), n, wide.data());
+  loops_->widen[f16_at](half.data(), n, wide.data());
   for (std::size_t i = 0; i < half.size(); ++i) ASSERT_TRUE(same(wide[i], attest_f16_load(half[i]))) << i;
-  loops_->widen_bf16(half.data(), n, wide.data());
+  loops_->widen[bf16_at](half.data(), n, wide.data());
   for (std::size_t i = 0; i < half.size(); ++i) ASSERT_TRUE(same(wide[i], attest_bf16_load(half[i]))) << i;
   for (std::uint32_t start = 0; start < 7; ++start) {
     std::uint32_t bits = start << 29;
     for (float& x : wide) x = std::bit_cast<float>(bits += 8191 + start);
-    loops_->narrow_f16(wide.data(), n, back.data());
+    loops_->narrow[f16_at](wide.data(), n, back.data());
     for (std::size_t i = 0; i < half.size(); ++i) ASSERT_EQ(back[i], attest_f16_store(wide[i])) << wide[i];
-    loops_->narrow_bf16(wide.data(), n, back.data());
+    loops_->narrow[bf16_at](wide.data(), n, back.data());
     for (std::size_t i = 0; i < half.size(); ++i) ASSERT_EQ(back[i], attest_bf16_store(wide[i])) << wide[i];
   }
 }
@@ -180,8 +182,8 @@ TEST_P(LoopsBits, SixteenBitsOfAnyNumberOfElements) {
     std::vector<float> wide(room, -7.0F);
     std::vector<std::uint16_t> back(room, 0x1234);
     for (const bool f16 : {true, false}) {
-      (f16 ? loops_->widen_f16 : loops_->widen_bf16)(half.data() + n % 5, static_cast<Index>(n), wide.data());
-      (f16 ? loops_->narrow_f16 : loops_->narrow_bf16)(wide.data(), static_cast<Index>(n), back.data());
+      loops_->widen[f16 ? f16_at : bf16_at](half.data() + n % 5, static_cast<Index>(n), wide.data());
+      loops_->narrow[f16 ? f16_at : bf16_at](wide.data(), static_cast<Index>(n), back.data());
       for (std::size_t i = 0; i < room; ++i) {
         const std::uint16_t from = half[(i + n % 5) % room];
         ASSERT_TRUE(same(wide[i], i >= n ? -7.0F : f16 ? attest_f16_load(from) : attest_bf16_load(from))) << n;

@@ -237,8 +237,8 @@ TEST(Loops, DecodeAsTheFormatSays) {
   Index first = 0;
   for (Index length = 1; first < std::ssize(bits); first += length, length = length % 19 + 1) {
     const Index count = std::min(length, std::ssize(bits) - first);
-    oracle::decode_f16(bits.data() + first, count, f16.data() + first);
-    oracle::decode_bf16(bits.data() + first, count, bf16.data() + first);
+    oracle::decode(DType::f16, bits.data() + first, count, f16.data() + first);
+    oracle::decode(DType::bf16, bits.data() + first, count, bf16.data() + first);
   }
   const auto same = [](double a, double b) {
     return std::isnan(a) ? std::isnan(b) : std::memcmp(&a, &b, sizeof a) == 0;

@@ -233,8 +233,8 @@ void added_mask(const Asking& asking, std::vector<ProbeRow>& rows) {
   const bool added = asking.contract.mask_added;
   const std::string stage = "mask", promised = added ? "may be added" : "replaces the score";
   const Format dtype = asking.maker.dtype();
-  if (dtype == Format::f16) {
-    rows.push_back(untold(stage, promised, "no score of f16 inputs overflows f32"));
+  if (has_short_range(dtype)) {
+    rows.push_back(untold(stage, promised, fmt::format("no score of {} inputs overflows f32", name(dtype))));
     return;
   }
   auto p = asking.maker.paired(2, 1);

@@ -12,8 +12,6 @@
 namespace attest::ops::of_attention {
 namespace {
 
-bool is_16_bit(Format f) { return f == Format::f16 || f == Format::bf16; }
-
 // ---- the output -----------------------------------------------------------------------------------------------------
 
 // Means a quarter, a half and three quarters of a unit above 1.
@@ -115,7 +113,7 @@ ProbeRow exp_error(const Asking& asking) {
   const std::string promised =
       how.exp_rel ? fmt::format("{:.2g} relative", *how.exp_rel) : fmt::format("{} ulp", how.exp_ulp);
   const Format dtype = asking.maker.dtype();
-  if (is_16_bit(dtype)) return untold(stage, promised, "the output is rounded more coarsely");
+  if (is_short(dtype)) return untold(stage, promised, "the output is rounded more coarsely");
   constexpr Index keys = 32;
   Problem p = asking.maker.blank(1, keys, 1, keys);
   if (p.dv < p.lk) return untold(stage, promised, "it takes as many columns of v as keys");
@@ -226,7 +224,7 @@ ProbeRow flush(const Asking& asking) {
   if (!values.done()) return refused_row(stage, promised, values);
   std::optional<Shown> scores;
   if (auto q = asking.maker.paired(2, 1)) {
-    const int root = dtype == Format::f16 ? 15 : dtype == Format::f64 ? 1023 : 127;
+    const int root = max_exponent(dtype);
     set_q(*q, 0, 0,
           two_to(root) / q->effective_scale() > largest_finite(dtype) ? two_to(root)
                                                                       : two_to(root) / q->effective_scale());

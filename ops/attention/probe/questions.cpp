@@ -42,7 +42,7 @@ Shots of_qk(const Maker& maker, int bits) {
   const auto blank = maker.paired(2, 64);
   if (!blank || blank->d < 16) return {};
   const int exponent = bits == 0 ? 21 : bits + 2;
-  const double in_q = maker.dtype() == Format::f16 ? two_to(exponent / 2) : 1, large = two_to(exponent) / in_q;
+  const double in_q = has_short_range(maker.dtype()) ? two_to(exponent / 2) : 1, large = two_to(exponent) / in_q;
   Shots shots;
   for (const auto& [plus, minus] : pairs(blank->d))
     shots.push_back([=, p = *blank, plus = plus, minus = minus]() mutable {
@@ -110,12 +110,10 @@ struct LowKey {
   [[nodiscard]] double expected() const { return value * logistic(-gap); }
 };
 // Weights are e^-8 where they lie in f16, e^-64 where they may: the deeper, the more an error of the score shows.
-LowKey low_key(Format dtype) { return dtype == Format::f16 ? LowKey{8, 1024} : LowKey{64, two_to(90)}; }
+LowKey low_key(Format dtype) { return has_short_range(dtype) ? LowKey{8, 1024} : LowKey{64, two_to(90)}; }
 // The error that the rounding of weight and output may cause.
 double reading_error(Format dtype) {
-  return dtype == Format::f16 || dtype == Format::bf16 ? 2.1 * unit_roundoff(dtype)
-         : dtype == Format::f32                        ? 1e-4
-                                                       : 1e-9;
+  return is_short(dtype) ? 2.1 * unit_roundoff(dtype) : dtype == Format::f32 ? 1e-4 : 1e-9;
 }
 
 Shot by_weight(Problem problem, double expected, double error) {
@@ -282,7 +280,7 @@ Shots many_keys(const Maker& maker) {
 // Weights e^-gap that lie near the middle between two numbers of the narrow format.
 Shots between_numbers(const Maker& maker, int bits) {
   if (bits >= precision(maker.dtype())) return {};
-  const double value = low_key(maker.dtype()).value / (maker.dtype() == Format::f16 ? 1 : two_to(80));
+  const double value = low_key(maker.dtype()).value / (has_short_range(maker.dtype()) ? 1 : two_to(80));
   constexpr std::size_t enough = 6;
   const auto blank = maker.paired(2, 1);
   if (!blank) return {};
@@ -325,7 +323,7 @@ Shots of_weights(const Maker& maker, int bits) {
 Shots of_pv(const Maker& maker, int bits) {
   constexpr Index keys = 256;
   const int exponent = bits == 0 ? 17 : bits + 2;
-  const int below = maker.dtype() == Format::f16 ? std::max(0, exponent - 15) : 0;
+  const int below = std::max(0, exponent - max_exponent(maker.dtype()));
   const double small = two_to(-below), large = two_to(exponent - below);
   Problem blank = maker.blank(1, keys, 1, 1);
   if (blank.lk < keys / 4) return {};

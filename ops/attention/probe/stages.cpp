@@ -8,9 +8,6 @@
 namespace attest::ops::of_attention {
 namespace {
 
-constexpr std::array formats{Format::f64, Format::f32, Format::tf32, Format::f16, Format::bf16};
-constexpr std::array stored{Format::f64, Format::f32, Format::f16, Format::bf16};  // tf32 is never in memory
-
 // Questions that the subject takes in no way have no shots left.
 std::vector<probing::StageQuestions> said(const std::vector<StageQuestions>& all, const Way& way) {
   std::vector<probing::StageQuestions> asked;
@@ -44,7 +41,7 @@ const Way& as_it_is() {
 }
 
 std::span<const Format> formats_of(Stage stage) noexcept {
-  return stage == Stage::output ? std::span<const Format>(stored) : std::span<const Format>(formats);
+  return stage == Stage::output ? std::span<const Format>(stored_finest_first) : std::span<const Format>(finest_first);
 }
 
 std::vector<probing::StageQuestions> asked_stages(const Asking& asking) {

@@ -28,7 +28,7 @@ std::vector<Numbers> numbers_for(Format storage, Index keys) {
   int exponent = 0;
   while (two_to(exponent) < static_cast<double>(keys)) ++exponent;
   const Numbers narrow{0x1p15, two_to(exponent - 24), std::max<Index>(1, (Index{1} << 12) >> exponent)};
-  if (storage == Format::f16) return {narrow};
+  if (has_short_range(storage)) return {narrow};
   return {{0x1p100, 1, Index{1} << std::min(precision(storage) - 1, 22)}, narrow};
 }
 

@@ -17,7 +17,7 @@ using probing::Shot;
 // Shots that are made when they are asked for: a law asks for one, a probe for all.
 using Shots = std::vector<std::function<Shot()>>;
 
-constexpr std::array all_formats{Format::f64, Format::f32, Format::f16, Format::bf16};
+constexpr const auto& all_formats = stored_finest_first;
 constexpr Index usual_width = 32;
 constexpr double middle = 0.3;  // from a narrow number, in their spacing: 0.5 is farthest
 constexpr double slack = 0.2;

@@ -8,7 +8,7 @@
 namespace attest::ops::of_mha {
 namespace {
 
-constexpr std::array accumulators{Format::f64, Format::f32, Format::f16, Format::bf16};  // tf32 accumulates nothing
+constexpr const auto& accumulators = stored_finest_first;  // tf32 accumulates nothing
 
 class Plain {
  public:
@@ -22,7 +22,7 @@ class Plain {
         scheme_(scheme) {
     if (!rounds_)
       for (const Stage stage : {Stage::operand, Stage::weights})
-        policy_.attention.set(stage, problem.dtype == Format::f64 ? Format::f64 : Format::f32);
+        policy_.attention.set(stage, at_least_f32(problem.dtype));
   }
 
   // One of out: its terms are the columns of heads that have a weight.

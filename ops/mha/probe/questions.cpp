@@ -14,7 +14,7 @@ using of_attention::two_to;
 using probing::Shot;
 using Shots = std::vector<Shot>;
 
-constexpr std::array all_formats{Format::f64, Format::f32, Format::tf32, Format::f16, Format::bf16};
+constexpr const auto& all_formats = finest_first;
 constexpr Index terms = 32;
 constexpr double kept = terms - 2;
 
@@ -27,7 +27,7 @@ struct Pair {
   double weight, token;
 };
 Pair pair_of(std::pair<Index, Index> places, Format dtype, int bits) {
-  const int exponent = bits == 0 ? 21 : bits + 2, in_token = dtype == Format::f16 ? exponent / 2 : 0;
+  const int exponent = bits == 0 ? 21 : bits + 2, in_token = has_short_range(dtype) ? exponent / 2 : 0;
   return {places.first, places.second, two_to(exponent - in_token), two_to(in_token)};
 }
 void set_weights(Problem& p, Edit::Tensor tensor, const Pair& pair) {

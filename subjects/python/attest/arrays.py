@@ -1,6 +1,7 @@
 """Turns a call's views into the arrays a kernel works on, and back: no copy, no conversion."""
 import numpy as np
 
+from .formats import FLOATS, ROWS, bits, is_coded, number_type, numbers
 from .protocol import Unsupported
 
 
@@ -30,28 +31,25 @@ class HostArrays:
 
 class NumpyArrays(HostArrays):
     def __init__(self):
-        try:
-            from ml_dtypes import bfloat16
-            self.bfloat16 = np.dtype(bfloat16)
-        except ImportError:
-            self.bfloat16 = None
-        self.names = {np.dtype(np.float16): "f16", np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
-        if self.bfloat16 is not None:
-            self.names[self.bfloat16] = "bf16"
+        self.names = {}
+        for dtype in FLOATS:
+            try:
+                self.names[number_type(dtype)] = dtype
+            except ImportError:
+                pass  # enter() says so
 
     def enter(self, view, dtype):
-        if dtype != "bf16":
-            return view
-        if self.bfloat16 is None:
-            raise Unsupported("numpy has no bfloat16: install ml_dtypes, or annotate the function with torch.Tensor")
-        return view.view(self.bfloat16)
+        try:
+            return numbers(view, dtype)
+        except ImportError:
+            raise Unsupported(f"numpy has no {ROWS[dtype].library}: install ml_dtypes, or annotate the function with torch.Tensor") from None
 
     def leave(self, result):
         """The result as (array of plain bits, name of its dtype). Raises TypeError naming what it is instead."""
         if not isinstance(result, np.ndarray):
             raise TypeError(type(result).__name__)
         name = self.names.get(result.dtype) or str(result.dtype)
-        return (result.view(np.uint16) if name == "bf16" else result), name
+        return bits(result, name), name
 
 
 class TorchArrays(HostArrays):
@@ -59,11 +57,11 @@ class TorchArrays(HostArrays):
         import torch
         self.torch = torch
         self.device = torch.device("cpu")
-        self.names = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
+        self.names = {getattr(torch, ROWS[dtype].library): dtype for dtype in FLOATS}
 
     def enter(self, view, dtype):
-        if dtype == "bf16":
-            return self.torch.from_numpy(view.view(np.int16)).view(self.torch.bfloat16)
+        if is_coded(dtype):
+            return self.torch.from_numpy(view.view(f"i{view.itemsize}")).view(getattr(self.torch, ROWS[dtype].library))
         return self.torch.from_numpy(view)
 
     def leave(self, result):
@@ -71,6 +69,7 @@ class TorchArrays(HostArrays):
             raise TypeError(type(result).__name__)
         result = result.detach().cpu()
         name = self.names.get(result.dtype) or str(result.dtype)
-        if name == "bf16":
-            return result.view(self.torch.int16).numpy().view(np.uint16), name
+        if is_coded(name):
+            held = ROWS[name].numpy
+            return result.view(getattr(self.torch, f"int{8 * held.itemsize}")).numpy().view(held), name
         return result.numpy(), name

@@ -5,10 +5,11 @@ import inspect
 from . import function_script
 from .arrays import NumpyArrays, TorchArrays
 from .device import DeviceArrays, with_mma
+from .formats import FLOATS, ROWS
 from .protocol import Unsupported
 
-DTYPES = {"f16": "f16", "float16": "f16", "half": "f16", "bf16": "bf16", "bfloat16": "bf16",
-          "f32": "f32", "float32": "f32", "float": "f32", "f64": "f64", "float64": "f64", "double": "f64"}
+DTYPES = {"half": "f16", "float": "f32", "double": "f64",
+          **{name: dtype for dtype in FLOATS for name in (dtype, ROWS[dtype].library)}}
 
 
 class Function:
@@ -134,7 +135,7 @@ def lengths_differ(rows, keys, kv_lengths):
 def dtype_name(subject_name, dtype):
     text = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype)).replace("torch.", "")
     if text not in DTYPES:
-        raise ValueError(f"{subject_name}: dtype {text!r} is none of float16, bfloat16, float32, float64")
+        raise ValueError(f"{subject_name}: dtype {text!r} is none of {', '.join(ROWS[dtype].library for dtype in FLOATS)}")
     return DTYPES[text]
 
 

@@ -3,9 +3,9 @@ import os
 import sys
 
 from .arrays import TorchArrays
+from .formats import ROWS, is_coded
 
 ALIGNMENT = 64  # to which attest aligns what a problem does not misalign
-FLOATS = {"f16": "float16", "bf16": "float32", "f32": "float32", "f64": "float64"}  # in which a script holds them
 
 IMPORT = """\
 # the kernel, from its own script
@@ -87,7 +87,7 @@ def source(subject, call, beside):
     if subject.device:
         lines += ("" if exactly else "\n") + "import ctypes\n" + ON_DEVICE.format(device=subject.device)
     if "out" in subject.takes:
-        lines += f"out = np.full({call.out.shape}, np.nan, np.{FLOATS[call.dtype]})\n"
+        lines += f"out = np.full({call.out.shape}, np.nan, np.{'float32' if is_coded(call.dtype) else ROWS[call.dtype].library})\n"
         lines += f"out = {given['out']}\n"
     stages = subject.asked(call)
     lines += f"got{', given' if stages else ''} = script.{function}({', '.join(arguments)})\n"
@@ -97,8 +97,8 @@ def source(subject, call, beside):
         lines += "got = out if got is None else got\n"
     def told(array, dtype):
         if isinstance(subject.arrays, TorchArrays):
-            return f"{array}.detach().cpu(){'.float()' if dtype == 'bf16' else ''}.numpy()"
-        return f"{array}.astype(np.float32)" if dtype == "bf16" else array
+            return f"{array}.detach().cpu(){'.float()' if is_coded(dtype) else ''}.numpy()"
+        return f"{array}.astype(np.float32)" if is_coded(dtype) else array
     if told("got", call.dtype) != "got":
         lines += f"got = {told('got', call.dtype)}\n"
     if stages and told("stage", call.stage_dtype) != "stage":
@@ -109,11 +109,11 @@ def source(subject, call, beside):
 def tensor(subject, name, view, dtype, exactly):
     """Python that makes the array `name` what the function was given: its type and, `exactly`, its strides and its alignment."""
     text = name
-    if dtype == "bf16":
+    if is_coded(dtype):
         text = f"({name}.view(np.uint32) >> 16).astype(np.uint16).view(np.int16)"
     if exactly:
         text = f"laid_out({text}, {view.strides}, {view.ctypes.data % ALIGNMENT})"
     if isinstance(subject.arrays, TorchArrays):
         make = "on_device" if subject.device else "torch.from_numpy"
-        return f"{make}({text})" + (".view(torch.bfloat16)" if dtype == "bf16" else "")
-    return text + (".view(ml_dtypes.bfloat16)" if dtype == "bf16" else "")
+        return f"{make}({text})" + (f".view(torch.{ROWS[dtype].library})" if is_coded(dtype) else "")
+    return text + (f".view(ml_dtypes.{ROWS[dtype].library})" if is_coded(dtype) else "")

@@ -30,7 +30,7 @@ _LAYER_NORM = struct.Struct("=iiIId")
 _MHA = struct.Struct("=iiIIdiiii")
 _TENSOR = struct.Struct("=QII8q")
 _TENSOR_BYTES = _TENSOR.size
-_DTYPES = [(name, NUMPY[name], NUMPY[name].itemsize) for name in ("f16", "bf16", "f32", "f64", "i32", "bool")]
+_DTYPES = [(name, dtype, dtype.itemsize) for name, dtype in NUMPY.items()]
 _SCALE_IS_DEFAULT, _CAUSAL = 1, 2
 _RMS = 1
 

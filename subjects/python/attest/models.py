@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from .formats import ROWS
 from .protocol import MODEL_NUMPY, Unsupported
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -132,4 +133,4 @@ def tensor_view(arena, tensor):
 def model_dtype(dtype):
     """The protocol's word for numpy's dtype, None where it has none."""
     names = [name for name, known in MODEL_NUMPY.items() if known == dtype]
-    return names[0] if names else "bf16" if dtype.name == "bfloat16" else None
+    return names[0] if names else next((name for name, row in ROWS.items() if row.library == dtype.name), None)

@@ -4,13 +4,12 @@ import os
 
 import numpy as np
 
+from .formats import ROWS
+
 VERSION = 1
 
 # bf16 has no numpy type: its bits travel as uint16, and Call.dtype says "bf16".
-NUMPY = {
-    "f16": np.dtype(np.float16), "bf16": np.dtype(np.uint16), "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64), "i32": np.dtype(np.int32), "bool": np.dtype(np.bool_),
-}
+NUMPY = {dtype: row.numpy for dtype, row in ROWS.items()}
 
 # The types of models' tensors; the first of two that numpy has alike stands for both in answers.
 MODEL_NUMPY = {**NUMPY, "i64": np.dtype(np.int64), "u8": np.dtype(np.uint8), "i8": np.dtype(np.int8), "uint16": np.dtype(np.uint16),

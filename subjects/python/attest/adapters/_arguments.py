@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attest.formats import is_coded, widened
+
 # [B, H, L, D] as libraries lay it out, what a script writes for that, and the same of the way back.
 _LAYOUTS = {
     "bhld": (lambda a: a, "", lambda a: a, ""),
@@ -57,6 +59,5 @@ def literal(array, dtype):
     """The array's numbers; those of bfloat16 as a list of them."""
     if array.size == 0:
         return f"np.zeros({array.shape}, np.{array.dtype.name})"
-    numbers = (array.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else array
-    text = str(numbers.tolist()).replace("inf", "np.inf").replace("nan", "np.nan")
-    return text if dtype == "bf16" else f"np.array({text}, np.{array.dtype.name})"
+    text = str(widened(array, dtype).tolist()).replace("inf", "np.inf").replace("nan", "np.nan")
+    return text if is_coded(dtype) else f"np.array({text}, np.{array.dtype.name})"

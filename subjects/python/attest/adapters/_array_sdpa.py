@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from attest import Refused, Unsupported
+from attest.formats import ROWS, bits
 
 from ._arguments import unlaid, unlaid_text
 from ._forms import Formed, described
 from ._quotes import citing
 
-STORED = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i32": "int32", "bool": "bool"}
+STORED = {dtype: row.library for dtype, row in ROWS.items()}
 
 
 class Asked(NamedTuple):
@@ -69,7 +70,7 @@ class ArraySdpa(Formed):
         array = unlaid(array, layout)
         if array.shape != out.shape:
             raise TypeError(f"{self.library} returned the shape {array.shape} for {out.shape}")
-        out[...] = array.view(np.uint16) if dtype == "bf16" else array
+        out[...] = bits(array, dtype)
 
     def script(self, call, beside=None):
         asked, said = self.asked(call), self.said(call)

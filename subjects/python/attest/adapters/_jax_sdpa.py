@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attest import Unsupported
+from attest.formats import numbers
 
 from ._arguments import given, laid, unlaid
 from ._array_sdpa import ArraySdpa, Asked, STORED
@@ -185,8 +186,7 @@ class Residual(Sdpa):
 
 
 def tensor(argument):
-    array = argument.array
-    return jnp.asarray(array.view(jnp.bfloat16) if argument.dtype == "bf16" else array)
+    return jnp.asarray(numbers(argument.array, argument.dtype))
 
 
 def wide(asked, said):

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from attest import Refused
+from attest.formats import bits, is_coded, numbers
 
 from ._array_sdpa import STORED
 from ._quotes import citing, quotes, told
@@ -53,13 +54,13 @@ class Standardize:
         if self.calls % _KEPT_CALLS == 0:
             jax.clear_caches()
         with jax.enable_x64(True) if call.dtype == "f64" else nullcontext():
-            out = np.asarray(self.run(jnp.asarray(call.x.view(jnp.bfloat16) if call.dtype == "bf16" else call.x), call.epsilon))
+            out = np.asarray(self.run(jnp.asarray(numbers(call.x, call.dtype)), call.epsilon))
         if out.dtype.name != STORED[call.dtype]:
             raise TypeError(f"{self.name} gave {out.dtype.name} for {STORED[call.dtype]}")
-        call.out[...] = out.view(np.uint16) if call.dtype == "bf16" else out
+        call.out[...] = bits(out, call.dtype)
 
     def script(self, call, beside=None):
-        given = "x.astype(jnp.bfloat16)" if call.dtype == "bf16" else "x"
+        given = f"x.astype(jnp.{STORED[call.dtype]})" if is_coded(call.dtype) else "x"
         wide = 'jax.config.update("jax_enable_x64", True)\n' if call.dtype == "f64" else ""
         return (f"from functools import partial\nimport jax\nimport jax.numpy as jnp\n{wide}"
                 f"standardize = jax.jit(partial(jax.nn.standardize, algorithm={self.algorithm!r}))\n"

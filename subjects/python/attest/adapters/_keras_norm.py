@@ -22,6 +22,7 @@ import ml_dtypes
 import numpy as np
 
 from attest import Refused
+from attest.formats import bits, numbers
 
 from ._array_sdpa import STORED
 from ._forms import described
@@ -101,7 +102,7 @@ class Norm:
             raise Refused(f"keras: {type(error).__name__}: {lines[0] if lines else 'no reason given'}") from error
         if array.dtype.name != STORED[call.dtype]:
             raise TypeError(f"{self.name} gave {array.dtype.name} for {STORED[call.dtype]}")
-        call.out[...] = array.view(np.uint16) if call.dtype == "bf16" else array
+        call.out[...] = bits(array, call.dtype)
 
     def script(self, call, beside=None):
         made = lambda name, dtype: f'keras.ops.convert_to_tensor({name}, "{STORED[dtype]}")'
@@ -194,7 +195,7 @@ def policy(call):
 
 
 def tensor(view, dtype):
-    return keras.ops.convert_to_tensor(view.view(ml_dtypes.bfloat16) if dtype == "bf16" else view, STORED[dtype])
+    return keras.ops.convert_to_tensor(numbers(view, dtype), STORED[dtype])
 
 
 def numpy_of(t):

@@ -13,6 +13,8 @@ float32 of it, so that no operation has a result of that type.
 import keras
 import ml_dtypes
 
+from attest.formats import numbers
+
 from ._arguments import given, laid
 from ._array_sdpa import ArraySdpa, Asked, STORED
 from ._forms import refuse
@@ -100,5 +102,4 @@ class Sdpa(ArraySdpa):
 
 
 def tensor(argument):
-    array = argument.array.view(ml_dtypes.bfloat16) if argument.dtype == "bf16" else argument.array
-    return keras.ops.convert_to_tensor(array, STORED[argument.dtype])
+    return keras.ops.convert_to_tensor(numbers(argument.array, argument.dtype), STORED[argument.dtype])

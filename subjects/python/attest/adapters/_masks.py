@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from attest.formats import widened
+
 from ._forms import refuse
 from ._quotes import refusals
 
@@ -96,8 +98,7 @@ def added_to(call, keep, dtype, bias=None):
 
 def magnitude(array, dtype):
     """The largest absolute value; NaN where there is one."""
-    numbers = (array.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else array
-    return float(np.abs(numbers).max(initial=0))
+    return float(np.abs(widened(array, dtype)).max(initial=0))
 
 
 def lowest_rank(mask):
