@@ -5,8 +5,6 @@ Their tensors are made from NumPy arrays and have no strides to say, so a view i
 
 from typing import NamedTuple
 
-import numpy as np
-
 from attest import Refused, Unsupported
 from attest.formats import ROWS, bits
 
