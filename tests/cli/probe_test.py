@@ -146,7 +146,7 @@ class Probe(command_line.Cli):
     def test_a_probe_before_a_campaign_of_other_operations(self):
         for source, assumed in ((NORM, "f16,sum=f16"), (BLOCK, "partial=f16")):
             (self.cwd / "silent.py").write_text(source)
-            said = self.fuzzed("silent.py", status=0)
+            said = self.fuzzed("silent.py", "--probe-first", status=0)
             self.assertIn("it is held to what its probes showed", said)
             self.assertIn(assumed, said)
 
@@ -158,7 +158,7 @@ class Probe(command_line.Cli):
             text, policies = re.subn(r'"policy": \{[^}]*\}(, )?', "", text)
             self.assertEqual(policies, 1)
             (self.cwd / "plain.py").write_text(text)
-            said = self.fuzzed("plain.py:plain", "--laws", "all", status=0, cases=60)
+            said = self.fuzzed("plain.py:plain", "--probe-first", "--laws", "all", status=0, cases=60)
             self.assertIn("it is held to what its probes showed", said)
 
     @unittest.skipUnless(HAS_NUMPY, f"{PYTHON} has no numpy")
