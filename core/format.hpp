@@ -113,9 +113,9 @@ inline constexpr auto every_format = [] {
   for (std::size_t n = 0; n < all.size(); ++n) all[n] = static_cast<Format>(n);
   return all;
 }();
-// Those that lie in memory: DType, NamedArray::Type and graph::Type begin with them, in this order.
+// Formats that lie in memory: DType, NamedArray::Type and graph::Type begin with them, in this order.
 inline constexpr std::array stored_formats{Format::f16, Format::bf16, Format::f32, Format::f64};
-// Where an order matters: the finest first, of two as fine the one that reaches further.
+// Sorts formats where an order matters: the finest first, of two as fine the one that reaches further.
 constexpr auto sorted_finest_first(auto some) noexcept {
   std::ranges::sort(some, [](Format a, Format b) {
     const FormatTraits &x = formats[static_cast<std::size_t>(a)], &y = formats[static_cast<std::size_t>(b)];

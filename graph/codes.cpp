@@ -27,9 +27,8 @@ const FormatTraits& format_of_codes(Type type) noexcept {
 }
 
 std::int64_t exponent_code(double x, const Coding& how) noexcept {
-  constexpr std::int64_t nan = exponent_nan;
-  if (std::isnan(x) || x < 0) return nan;
-  if (x == 0) return how.saturates ? 0 : nan;
+  if (std::isnan(x) || x < 0) return exponent_nan;
+  if (x == 0) return how.saturates ? 0 : exponent_nan;
   int exponent = 1024;
   if (std::isfinite(x)) {
     double half = std::frexp(x, &exponent);  // [0.5, 1)
@@ -38,8 +37,8 @@ std::int64_t exponent_code(double x, const Coding& how) noexcept {
     if (how.round == Coding::Round::nearest && half >= 0.75) ++exponent;
   }
   const int code = exponent + exponent_bias;
-  if (code >= 0 && code < nan) return code;
-  return how.saturates ? std::clamp<std::int64_t>(code, 0, nan - 1) : nan;
+  if (code >= 0 && code < exponent_nan) return code;
+  return how.saturates ? std::clamp<std::int64_t>(code, 0, exponent_nan - 1) : exponent_nan;
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ from interpreter import HAS_NUMPY, PYTHON
 from saved_tensors import Call, write_npz
 
 COLUMNS = 80
-# What stays whole, however long: a problem, a command at the end of a row, a word, text in backticks.
+# Pieces that stay whole, however long: a problem, a command at the end of a row, a word, text in backticks.
 FIELD = r"[\w.]+=(?!=)\S*"
 WHOLE = re.compile(rf"^ *(\S.*?  +)?({FIELD}( {FIELD})*|attest \w+ .*|\S+|`[^`]*`\S*)$")
 COMMAND = re.compile(r"(?<=  )attest \w+ -?.*")
